@@ -241,6 +241,39 @@ def test_so_does_one_of_a_key(
     assert bool(shop.said("tie_repeated")) == repeats
 
 
+@pytest.mark.parametrize("change", ["fewer digits", "another table"])
+def test_large_pages_of_arrow_show_a_change_between_two_of_them(
+    postgres_db: str, change: str, shops: Callable[..., Shop]
+) -> None:
+    pytest.importorskip("pyarrow")
+    many, page = 6_000, 990
+    moments = f"timestamptz '{TIE}Z' + g * interval '10 ms' from generate_series(1, {many}) g"
+    for name, first in [("orders", many), ("archive", 3 * many)]:
+        execute(
+            postgres_db,
+            f"create table {name} (id integer primary key, updated_at timestamptz not null)",
+            f"insert into {name} select {first + 1} - g, {moments}",
+        )
+    statements = ["alter table orders alter updated_at type timestamptz(0)"] if change == "fewer digits" else SWAP
+    shop = shops(postgres_db, format="arrow")
+    shop.restart(options={"batch_size": page, "page_size": page, "max_batches_per_tick": 0})
+    calls = iter(range(many))
+
+    def changes(batch: Batch) -> None:
+        shop.delivered.extend(row["id"] for row in batch)
+        if next(calls) == 2:
+            execute(postgres_db, *statements)
+
+    if change == "fewer digits":
+        shop.poller.tick(changes)
+        shop.drain()
+        assert {*shop.delivered} == {*range(1, many + 1)}
+        return
+    with pytest.raises(SourceError, match="another table has its name"):
+        shop.poller.tick(changes)
+    assert len(shop.delivered) == 3 * page
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize(
     ("database", "key", "change"),
