@@ -226,6 +226,32 @@ def test_a_number_that_holds_fewer_places_begins_again_with_it(
 
 
 @pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("kind", ["table", "query"])
+def test_so_does_one_of_mariadb(mariadb_db: str, kind: str, restarts: bool, shops: Callable[..., Shop]) -> None:
+    ids = [*range(1, MANY + 1)]
+    execute(
+        mariadb_db,
+        "create table orders (id integer primary key, n decimal(10,2) not null)",
+        f"insert into orders select {MANY + 1} - seq, 1 + seq / 100.0 from seq_1_to_{MANY}",
+    )
+    keys = {} if kind == "table" else {"query": "select id, n from orders"}
+    shop = shops(mariadb_db, cursor_column="n", cursor_kind="integer+pk", **keys)
+    wider = "alter table orders modify n decimal(12,3) not null"
+    narrower = "alter table orders modify n decimal(10,0) not null"
+    shop.restart(options={"batch_size": 10})
+    shop.tick()
+    execute(mariadb_db, wider)
+    shop.tick()
+    assert not shop.said("tie_repeated")
+    execute(mariadb_db, narrower)
+    if restarts:
+        shop.restart()
+    shop.drain()
+    assert {*shop.delivered} == {*ids}
+    assert len(shop.said("tie_repeated")) == 1
+
+
+@pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize(("change", "repeats"), [("numeric(9,0)", True), ("numeric(12,3)", False), ("numeric", False)])
 def test_so_does_one_of_a_key(
     postgres_db: str, change: str, repeats: bool, restarts: bool, shops: Callable[..., Shop]
