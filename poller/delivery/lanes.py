@@ -258,6 +258,7 @@ class Lanes:
         chosen = rows.plan(state, options.on_poison, options.limits, several=len(self._lanes))
         self._delivery.begin_writes()
         if not chosen.passes:
+            self._stuck = self._reader.interrupted
             return
         if chosen.is_plain and self.may_take(state, chosen):
             self._deal(chosen, rows, before)

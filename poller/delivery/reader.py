@@ -301,7 +301,7 @@ class Reader:
         before they are handed over."""
         if read.page.again is None:
             return self._taken(read, after, state, wide=wide)
-        self.interrupted = True
+        self.interrupted, self._held = True, None
         return PageRows(self._context.source, Page([], [], read.page.bound), after, 0, read_at=read.at)
 
     def _taken(self, read: _Read, after: Cursor | None, state: State | None, *, wide: bool) -> PageRows:

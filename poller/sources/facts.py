@@ -13,7 +13,7 @@ import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Decimal, InvalidOperation
+from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
 from typing import Any
 
 from poller.errors import SourceError, SourceUnavailable
@@ -24,10 +24,10 @@ from poller.sources.columns.moments import TextForm
 LONGEST_TYPE = 80
 LONGEST_TEXT = 200
 _WORD = r"[A-Za-z_][A-Za-z0-9_]*"
-_TYPE = re.compile(rf"{_WORD}(?:[ .]{_WORD})*(?:\((?:\d{{1,5}}|max)(?:, ?\d{{1,3}})?\)(?: {_WORD})*)?", re.ASCII)
+_TYPE = re.compile(rf"{_WORD}(?:[ .]{_WORD})*(?:\((?:\d{{1,5}}|max)(?:, ?-?\d{{1,4}})?\)(?: {_WORD})*)?", re.ASCII)
 _ZONE = re.compile(r"(?:Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.(?P<fraction>\d+))?(?P<zone>Z?)", re.ASCII)
-_PLACES = re.compile(r"\w+\((?P<digits>\d+), ?(?P<scale>\d+)\)", re.ASCII)
+_PLACES = re.compile(r"\w+\((?P<digits>\d+), ?(?P<scale>-?\d+)\)", re.ASCII)
 _MOST_DIGITS = 9
 _RANKS = {"none": 0, "heuristic": 1, "observed": 2, "observed-strict": 3, "exact": 4}
 _SIZES = ("smallint", "integer", "bigint")
@@ -188,8 +188,10 @@ def tie_of(cursor: Cursor, column: Column) -> Cursor:
             kept = fraction[: column.digits].ljust(len(fraction), "0")
             value = f"{value[: found.start('fraction')]}{kept}{found['zone']}"
     elif column.family is Family.NUMERIC and (places := _PLACES.fullmatch(column.sql_type)):
+        scale = int(places["scale"])
+        exactly = Context(prec=len(value) + abs(scale) + 2, rounding=ROUND_FLOOR)
         with contextlib.suppress(InvalidOperation):
-            value = str(Decimal(value).quantize(Decimal(1).scaleb(-int(places["scale"])), ROUND_FLOOR))
+            value = format(Decimal(value).quantize(Decimal((0, (1,), -scale)), context=exactly), "f")
     return cursor.model_copy(update={"value": value, "tiebreaker": None})
 
 
@@ -309,8 +311,10 @@ def _holds_all(old: Column, new: Column) -> bool:
     if old.sql_type == new.sql_type or (old.sql_type, new.sql_type) == _TEXTS:
         return True
     was, now = _PLACES.fullmatch(old.sql_type), _PLACES.fullmatch(new.sql_type)
-    if old.family is not Family.NUMERIC or was is None or now is None:
+    if old.family is not Family.NUMERIC or was is None:
         return False
+    if now is None:
+        return new.sql_type == old.sql_type.partition("(")[0]  # any places
     return int(now["scale"]) >= int(was["scale"]) and _whole(now) >= _whole(was)
 
 
@@ -323,7 +327,9 @@ def _holds_less(old: Column, new: Column) -> bool:
     if old.family in MOMENTS:
         return new.digits < old.digits
     was, now = _PLACES.fullmatch(old.sql_type), _PLACES.fullmatch(new.sql_type)
-    return was is not None and now is not None and int(now["scale"]) < int(was["scale"])
+    if now is None or old.family is not Family.NUMERIC:
+        return False
+    return was is None or int(now["scale"]) < int(was["scale"])
 
 
 def _moment_of_another_column(cursor: Cursor, column: Column, *, is_table: bool) -> str:

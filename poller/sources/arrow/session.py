@@ -109,15 +109,13 @@ class AdbcSession:
         self._here: int | None = None
         self._worker: _Worker | None = None
 
-    def read(
-        self, beside: Any, server: Callable[[], str], sql: str, meanwhile: Callable[[], None], timeout: timedelta
-    ) -> Any:
+    def read(self, beside: Any, server: Callable[[], str], sql: str, timeout: timedelta) -> Any:
         """The table that the statement returns, whose last column must be `HERE`; that one is left out.
 
         Args:
-            beside: psycopg's connection. server: what `SERVER` is there. meanwhile: done while the rows come.
-            timeout: the server ends the query then, and a little later this side.
-        Raises: Unusable; OperationalError where the query took too long; what `meanwhile` raises.
+            beside: psycopg's connection. server: what `SERVER` is there. timeout: the server ends the
+                query then, and a little later this side.
+        Raises: Unusable; OperationalError where the query took too long.
         """
         self._seconds = timeout.total_seconds()
         if self._connection is None or self._beside is not beside:
@@ -126,7 +124,7 @@ class AdbcSession:
         elif self._told != self._seconds:
             self._asked(f"SELECT set_config('statement_timeout', '{self._limit()}', false)")
             self._told = self._seconds
-        table = self._asked(sql, meanwhile)
+        table = self._asked(sql)
         last = table.num_columns - 1
         here = table.column(last)
         if table.num_rows and (here[0].as_py() != self._here or here[table.num_rows - 1].as_py() != self._here):
@@ -160,7 +158,7 @@ class AdbcSession:
     def _limit(self) -> str:
         return str(max(1, round(self._seconds * 1000)))
 
-    def _asked(self, sql: str, meanwhile: Callable[[], None] = lambda: None) -> Any:
+    def _asked(self, sql: str) -> Any:
         """One statement in its own snapshot. Its cursor is closed at once: an open one blocks `close`, and a second
         statement would end its stream."""
 
@@ -170,9 +168,9 @@ class AdbcSession:
                 return cursor.fetch_arrow_table()
 
         connection = self._connection
-        return self._bounded(work, "read", meanwhile)
+        return self._bounded(work, "read")
 
-    def _bounded(self, work: Callable[[], Any], what: str, meanwhile: Callable[[], None] = lambda: None) -> Any:
+    def _bounded(self, work: Callable[[], Any], what: str) -> Any:
         """Do it on this session's own thread, and give up a little later than the server should: one that acknowledges
         and never answers (stopped, or behind a pooler) must not hold up a tick for ever. What is given up is never used
         again."""
@@ -187,10 +185,7 @@ class AdbcSession:
             raise Unusable("no thread could be started") from None
         done = False
         try:
-            try:
-                meanwhile()
-            finally:
-                done = job.done.wait(max(0.0, until - time.monotonic()))
+            done = job.done.wait(max(0.0, until - time.monotonic()))
         finally:
             if not done:  # too late, or interrupted
                 self._abandon()

@@ -78,6 +78,7 @@ class Watch:
         object: which object has the table's name; None if that is not known here.
         collations: by which a column's text is sorted, with its version, by the column's name.
         digits: how many digits of a second a column shows, where this is not what its type surely holds.
+        types: of a column of numbers its type with the places that it holds, where `Column.sql_type` does not say them.
     """
 
     sql: str = ""
@@ -86,6 +87,7 @@ class Watch:
     object: str | None = None
     collations: Mapping[str, str] = field(default_factory=dict)
     digits: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

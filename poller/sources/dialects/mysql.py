@@ -57,7 +57,7 @@ _NUMBERS = {
 }
 
 _TIMESTAMP_CODE = 7  # MYSQL_TYPE_TIMESTAMP: stored in UTC, unlike DATETIME
-_DATE_CODE, _DATETIME_CODE = 10, 12
+_DATE_CODE, _DATETIME_CODE, _DECIMAL = 10, 12, 246
 _TIMES = frozenset({_TIMESTAMP_CODE, _DATETIME_CODE})
 _CONVERTERS = {
     Family.TIMESTAMPTZ: "convert_datetime",
@@ -184,10 +184,14 @@ class MySql(Dialect):
         if look.table is None:
             sql = f"SELECT {', '.join(derived)}" if texts else ""
             found = tuple(run(sql).rows[0]) if texts else ()
-            shown = zip(look.described.names, look.described.description, strict=False) if look.described else ()
+            described = look.described
+            shown = list(zip(described.names, described.description, strict=False)) if described else []
             digits = {name: one[5] for name, one in shown if one[1] in _TIMES and one[5] in range(7)}
+            # Of a number only the places after the point are surely shown; before it, as many as any may have.
+            scales = {name: one[5] for name, one in shown if one[1] == _DECIMAL and one[5] in range(31)}
+            types = {name: f"DECIMAL({35 + scale}, {scale})" for name, scale in scales.items()}
             collations = dict(zip(texts, map(str, found), strict=True))
-            return Watch(sql, found=found, collations=collations, digits=digits)
+            return Watch(sql, found=found, collations=collations, digits=digits, types=types)
         params = {"schema": look.schema, "table": look.table}
         maria = bool(getattr(connection.dialect, "is_mariadb", False))
         number = f"(SELECT table_id FROM information_schema.{_NUMBERED[maria]} WHERE {_NAMED})"  # noqa: S608

@@ -103,6 +103,7 @@ SELECT current_user, string_agg(p.polname, ', ' ORDER BY p.polname)
   FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid WHERE c.relname = :table
 """
 _DATABASE = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+_NUMERIC = 1700
 _TYPES = "SELECT CAST(t AS bigint), format_type(t, -1) FROM unnest(CAST(:types AS oid[])) AS t"
 
 
@@ -198,8 +199,9 @@ class PostgreSql(Dialect):
     def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
         """Which collation each text has, as the server derives it, also without a row; a version may change when the
         server is started anew."""
+        types = _with_places(look)
         if not texts:
-            return Watch()
+            return Watch(types=types)
         columns = [look.columns[name] for name in texts]
         derived = [f"pg_collation_for((SELECT {column} FROM {look.relation} LIMIT 0))" for column in columns]  # noqa: S608
         version = "pg_collation_actual_version(cast(cast({} as regcollation) as oid))"
@@ -213,7 +215,7 @@ class PostgreSql(Dialect):
             name: " ".join(filter(None, (str(one).strip('"'), of)))
             for name, one, of in zip(texts, names, versions, strict=True)
         }
-        return Watch(f"SELECT {', '.join(derived)}", found=tuple(names), collations=collations)
+        return Watch(f"SELECT {', '.join(derived)}", found=tuple(names), collations=collations, types=types)
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
         """The types as the server describes them, domains by their base type; also for a query without rows."""
@@ -338,6 +340,25 @@ class PostgreSql(Dialect):
         if "failed to resolve host" in text or "connect to server" in text:
             return Fault.UNREACHABLE
         return Fault.DISCONNECTED if error.connection_invalidated else Fault.OTHER
+
+
+def _with_places(look: Look) -> dict[str, str]:
+    """The types of NUMERIC columns that round to some places, with these."""
+    found = {}
+    for name, one in (
+        dict(zip(look.described.names, look.described.description, strict=False)).items() if look.described else ()
+    ):
+        if name not in look.columns or int(one[1]) != _NUMERIC:
+            continue
+        digits, scale = one[4], one[5]
+        if digits is None and look.reflected is not None and (packed := look.reflected[name].get("digits")) is not None:
+            digits, scale = (
+                (packed - 4) >> 16 & 0xFFFF,
+                packed - 4,
+            )  # not every driver reports what the server describes
+        if digits is not None and scale is not None:
+            found[name] = f"numeric({digits},{(scale & 0x7FF ^ 0x400) - 0x400})"  # 11 bits, with a sign
+    return found
 
 
 def _date(sql: str) -> str:

@@ -104,9 +104,15 @@ class Learned:
 
     def _facts_of(self, known: Inspection) -> TableFacts:
         """What the database said, but for the guarantee, which the bound says."""
-        said, digits = self.whereabouts, known.watch.digits
+        said, digits, types = self.whereabouts, known.watch.digits, known.watch.types
         plain = [
-            replace(one, nullable=None, odd=None, digits=digits.get(one.name, one.digits))
+            replace(
+                one,
+                nullable=None,
+                odd=None,
+                digits=digits.get(one.name, one.digits),
+                sql_type=types.get(one.name, one.sql_type),
+            )
             for one in (known.cursor, *known.keys)
         ]
         named = known.watch.object or (None if said is None else said.object)

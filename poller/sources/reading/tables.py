@@ -38,8 +38,6 @@ logger = logging.getLogger("poller")
 FEW = 500
 """Pages of at most so many rows come by psycopg: COPY has its own cost. While there are no more, one such page says
 whether there are."""
-DESCRIBED_FOR = 1.0
-"""Seconds for which large pages rest on what the server said of the columns."""
 AGAIN_AFTER = 60.0
 """Seconds for which ADBC is not tried after it failed."""
 _ADBC = "adbc"
@@ -133,9 +131,6 @@ class TableSession(Session):
         self._columns: _Columns | None = None
         self._before: _Columns | None = None
         """What the columns were, for rows that are tried again while the server does not answer."""
-        self._described: _Columns | None = None
-        """What was said of the columns while the rows came."""
-        self._described_at = float("-inf")
         self._collected: tuple[Sequence[Sequence[Any]], Sequence[str]] | None = None
         self._server: tuple[Hashable, str] | None = None
         """A place, and what `SERVER` is there."""
@@ -199,7 +194,6 @@ class TableSession(Session):
     ) -> tuple[_Columns | None, Any]:
         """The rows as a table: the user's columns, then the helpers. Without columns: their names are no names."""
         (interval,) = intervals  # PostgreSQL's order is one interval
-        self._described = None
         for _ in range(3):
             columns = self._columns = self._columns or self._describe()
             if len(set(columns.names)) < len(columns.names):
@@ -207,7 +201,7 @@ class TableSession(Session):
             table = self._fetched(self._select_of(known, columns, interval, exact), limit)
             if table is not None and not table.num_rows:
                 return columns, table
-            self._columns = self._described_since()
+            self._columns = self._describe()  # only after the rows: they may have waited for a change of the table
             if table is not None and self._columns == columns:
                 return columns, table
         raise TableChanged
@@ -220,21 +214,7 @@ class TableSession(Session):
             chosen = ", ".join(map(self._quoted, names))
         found = self.database.run(self.database.dialect.limited(chosen, f"FROM {self.relation.sql}", 0))
         self._refuse_changed_types(found)
-        self._described_at = self.monotonic()
         return _Columns(tuple((str(one[0]), int(one[1])) for one in found.description))
-
-    def _described_since(self) -> _Columns:
-        """As they were described while the rows came, shortly before, or now."""
-        found, self._described = self._described, None
-        return found or self._describe()
-
-    def _describe_now(self) -> None:
-        """Not at each page of a run: ADBC's types are compared at every page, so that only a column that is added may
-        come later than it could."""
-        if self._columns is None or self.monotonic() - self._described_at > DESCRIBED_FOR:
-            self._described = self._describe()
-        else:
-            self._described = self._columns
 
     def _quoted(self, name: str) -> str:
         return f"{self.relation.alias}.{self.quote(name)}"
@@ -266,7 +246,6 @@ class TableSession(Session):
     def _by_psycopg(self, asked: _Select, limit: int) -> Any | None:
         """None where the columns are no longer these. Raises: SourceError naming a column whose values Arrow cannot
         hold."""
-        self._described = None
         found = self.database.run(*asked.sql(limit))
         if not found.rows and asked.is_of_others([int(one[1]) for one in found.description]):
             return None  # no row under these types need not be none
@@ -296,11 +275,10 @@ class TableSession(Session):
         adbc: AdbcSession = self.database.facts().setdefault(_ADBC, AdbcSession())
         driver, timeout = self.database.driver_connection(), self.database.timeout
         try:
-            table = adbc.read(driver, self._server_of_bound, sql, self._describe_now, timeout)
+            table = adbc.read(driver, self._server_of_bound, sql, timeout)
             if [field.type for field in table.schema] != [kind.type for kind in asked.kinds]:
                 raise Unusable("a column has another type than the server says")
         except Unusable as error:
-            self._described = None
             self._not_before = self.monotonic() + AGAIN_AFTER
             self.bounding.drop()  # as after any error
             self._say(error)

@@ -4,7 +4,7 @@ checkpoint rests on, and that is compared."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -48,10 +48,10 @@ class Shop:
         observers = [self.events.append]
         return Poller("orders", source=source, store=self.store, app_name="shop", observers=observers, **chosen)
 
-    def restart(self, **keys: Any) -> None:
+    def restart(self, *, options: Mapping[str, Any] | None = None, **keys: Any) -> None:
         self.poller.close()
         self.keys |= keys
-        self.poller = self._made()
+        self.poller = self._made(**(options or {}))
 
     def tick(self) -> Any:
         return self.poller.tick(self._take)
@@ -149,6 +149,31 @@ def test_a_key_that_sorts_otherwise_begins_the_tie_again(
     assert shop.facts["columns"]["id"]["collation"]
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 4])
+def test_a_change_while_pages_are_handed_over_ends_the_tick_and_the_next_begins_the_tie_again(
+    postgres_db: str, lanes: int, shops: Callable[..., Shop]
+) -> None:
+    words = [f"{word}{more}" for more in "abcd" for word in WORDS]
+    make(postgres_db, 'text collate "C"', "timestamptz", words, TIE)
+    shop = shops(postgres_db)
+    shop.restart(
+        options={"concurrency": lanes, "batch_size": 3, "page_size": 12, "max_batches_per_tick": 0, "read_ahead": 1}
+    )
+    changes = iter(['alter table orders alter id type text collate "en-x-icu"'])
+
+    def changes_once(batch: Batch) -> None:
+        for change in changes:
+            execute(postgres_db, change)
+        shop.delivered.extend(row["id"] for row in batch)
+
+    first = shop.poller.tick(changes_once)
+    assert first.outcome == "delivered"
+    assert first.left
+    shop.drain()
+    assert {*shop.delivered} == {*words}
+    assert len(shop.said("tie_repeated")) == 1
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_what_lanes_did_behind_the_checkpoint_is_forgotten_with_the_order(
     postgres_db: str, restarts: bool, shops: Callable[..., Shop]
@@ -205,6 +230,99 @@ def test_a_cursor_that_holds_fewer_digits_begins_its_second_again(
     ids = [*range(1, MANY + 1)]
     make(url, "integer", STAMP[family(url)], ids[::-1], lambda n: f"2026-01-01 00:00:0{n // 30}.{n % 30 + 10}0000")
     lost(shops(url), lambda: execute(url, change), ids, restarts=restarts)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("kind", ["table", "query"])
+@pytest.mark.parametrize("places", ["numeric(10,2)", "numeric"])
+def test_a_number_that_holds_fewer_places_begins_again_with_it(
+    postgres_db: str, kind: str, places: str, restarts: bool, shops: Callable[..., Shop]
+) -> None:
+    ids = [*range(1, MANY + 1)]
+    execute(
+        postgres_db,
+        f"create table orders (id integer primary key, n {places} not null)",
+        f"insert into orders select {MANY + 1} - g, 1 + g / 100.0 from generate_series(1, {MANY}) g",
+    )
+    keys = {} if kind == "table" else {"query": "select id, n from orders"}
+    shop = shops(postgres_db, cursor_column="n", cursor_kind="integer+pk", **keys)
+    lost(shop, lambda: execute(postgres_db, "alter table orders alter n type numeric(9,0)"), ids, restarts=restarts)
+    assert len(shop.said("tie_repeated")) == 1
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("kind", ["table", "query"])
+def test_so_does_one_of_mariadb(mariadb_db: str, kind: str, restarts: bool, shops: Callable[..., Shop]) -> None:
+    ids = [*range(1, MANY + 1)]
+    execute(
+        mariadb_db,
+        "create table orders (id integer primary key, n decimal(10,2) not null)",
+        f"insert into orders select {MANY + 1} - seq, 1 + seq / 100.0 from seq_1_to_{MANY}",
+    )
+    keys = {} if kind == "table" else {"query": "select id, n from orders"}
+    shop = shops(mariadb_db, cursor_column="n", cursor_kind="integer+pk", **keys)
+    wider = "alter table orders modify n decimal(12,3) not null"
+    narrower = "alter table orders modify n decimal(10,0) not null"
+    shop.restart(options={"batch_size": 10})
+    shop.tick()
+    execute(mariadb_db, wider)
+    shop.tick()
+    assert not shop.said("tie_repeated")
+    execute(mariadb_db, narrower)
+    if restarts:
+        shop.restart()
+    shop.drain()
+    assert {*shop.delivered} == {*ids}
+    assert len(shop.said("tie_repeated")) == 1
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(("change", "repeats"), [("numeric(9,0)", True), ("numeric(12,3)", False), ("numeric", False)])
+def test_so_does_one_of_a_key(
+    postgres_db: str, change: str, repeats: bool, restarts: bool, shops: Callable[..., Shop]
+) -> None:
+    ids = [*range(1, MANY + 1)]
+    execute(
+        postgres_db,
+        "create table orders (k numeric(10,2), id integer, updated_at timestamptz not null, primary key (k, id))",
+        f"insert into orders select 1 + g / 100.0, {MANY + 1} - g, '{TIE}Z' from generate_series(1, {MANY}) g",
+    )
+    shop = shops(postgres_db, pk_columns=["k", "id"])
+    lost(shop, lambda: execute(postgres_db, f"alter table orders alter k type {change}"), ids, restarts=restarts)
+    assert bool(shop.said("tie_repeated")) == repeats
+
+
+@pytest.mark.parametrize("change", ["fewer digits", "another table"])
+def test_large_pages_of_arrow_show_a_change_between_two_of_them(
+    postgres_db: str, change: str, shops: Callable[..., Shop]
+) -> None:
+    pytest.importorskip("pyarrow")
+    many, page = 6_000, 990
+    moments = f"timestamptz '{TIE}Z' + g * interval '10 ms' from generate_series(1, {many}) g"
+    for name, first in [("orders", many), ("archive", 3 * many)]:
+        execute(
+            postgres_db,
+            f"create table {name} (id integer primary key, updated_at timestamptz not null)",
+            f"insert into {name} select {first + 1} - g, {moments}",
+        )
+    statements = ["alter table orders alter updated_at type timestamptz(0)"] if change == "fewer digits" else SWAP
+    shop = shops(postgres_db, format="arrow")
+    shop.restart(options={"batch_size": page, "page_size": page, "max_batches_per_tick": 0})
+    calls = iter(range(many))
+
+    def changes(batch: Batch) -> None:
+        shop.delivered.extend(row["id"] for row in batch)
+        if next(calls) == 2:
+            execute(postgres_db, *statements)
+
+    if change == "fewer digits":
+        shop.poller.tick(changes)
+        shop.drain()
+        assert {*shop.delivered} == {*range(1, many + 1)}
+        return
+    with pytest.raises(SourceError, match="another table has its name"):
+        shop.poller.tick(changes)
+    assert len(shop.delivered) == 3 * page
 
 
 @pytest.mark.parametrize("restarts", [False, True])
