@@ -246,7 +246,7 @@ class Tick:
             self.progress.cursor = page.again.cursor
             event = TableReplaced if page.again.replaced else TieRepeated
             self.context.emit(event(**common, cursor=str(page.again.cursor), reason=page.again.why))
-        elif before.facts is None and page.facts is not None and before.checkpoint.last_successful_batch_id:
+        elif before.facts is None and page.facts is not None and _is_of_a_batch(before):
             self.context.emit(FactsTaken(**common))
 
     # --- under the lease -------------------------------------------------------------------------------------------
@@ -467,6 +467,12 @@ class Tick:
         if self.options.on_poison == "quarantine" or not pk:
             return ()
         return "quarantine", "add", name, *(part for key in pk.items() for part in ("--pk", "{}={}".format(*key)))
+
+
+def _is_of_a_batch(state: State) -> bool:
+    """Whether the checkpoint stands where a batch left it, so that it rests on the table as it was then; a person who
+    sets it means the table as it is."""
+    return state.checkpoint.last_successful_batch_id is not None and state.checkpoint.generation == 0
 
 
 def _resting(state: State, page: Page) -> State:
