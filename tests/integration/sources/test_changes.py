@@ -157,7 +157,7 @@ def test_a_type_that_holds_the_same_values_goes_on(
         ("mysql_db", "alter table orders modify id varchar(20) not null", [3], "text values now"),
     ],
 )
-def test_a_type_that_moves_rows_within_a_tie_begins_it_again_where_the_former_is_known(
+def test_a_type_that_moves_rows_within_a_tie_begins_it_again(
     database: str, change: str, repeats: list[int], words: str, request: pytest.FixtureRequest
 ) -> None:
     url: str = request.getfixturevalue(database)

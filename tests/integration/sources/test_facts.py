@@ -51,7 +51,8 @@ class Shop:
     def restart(self, *, options: Mapping[str, Any] | None = None, **keys: Any) -> None:
         self.poller.close()
         self.keys |= keys
-        self.poller = self._made(**(options or {}))
+        self.options |= options or {}
+        self.poller = self._made()
 
     def tick(self) -> Any:
         return self.poller.tick(self._take)
@@ -150,7 +151,7 @@ def test_a_key_that_sorts_otherwise_begins_the_tie_again(
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4])
-def test_a_change_while_pages_are_handed_over_ends_the_tick_and_the_next_begins_the_tie_again(
+def test_a_change_between_pages_ends_the_tick_and_the_next_repeats(
     postgres_db: str, lanes: int, shops: Callable[..., Shop]
 ) -> None:
     words = [f"{word}{more}" for more in "abcd" for word in WORDS]
@@ -175,7 +176,7 @@ def test_a_change_while_pages_are_handed_over_ends_the_tick_and_the_next_begins_
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_lanes_did_behind_the_checkpoint_is_forgotten_with_the_order(
+def test_what_lanes_did_is_forgotten_with_the_order(
     postgres_db: str, restarts: bool, shops: Callable[..., Shop]
 ) -> None:
     """A lane has done all its rows up to one: in another order these are others."""
@@ -356,9 +357,7 @@ def test_a_wider_type_repeats_nothing(
     assert not shop.said("tie_repeated")
 
 
-def test_differing_facts_wait_for_the_write_that_moves_the_checkpoint(
-    postgres_db: str, shops: Callable[..., Shop]
-) -> None:
+def test_other_facts_wait_for_the_write_that_moves_the_checkpoint(postgres_db: str, shops: Callable[..., Shop]) -> None:
     make(postgres_db, "integer", "timestamptz", [*range(1, MANY + 1)], TIE)
     shop = shops(postgres_db)
     shop.tick()
@@ -414,7 +413,7 @@ def test_a_table_made_anew_with_the_row_at_the_checkpoint_goes_on(
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_table_that_began_again_is_another_also_once_a_row_has_the_checkpoints_number(
+def test_a_table_that_began_again_is_another_whatever_its_numbers(
     postgres_db: str, restarts: bool, shops: Callable[..., Shop]
 ) -> None:
     make = "create table orders (id bigint generated always as identity primary key, note integer)"

@@ -23,7 +23,7 @@ FACTS = (
         "delivery/tick.py",
         "    if state.facts is not None or page.facts is None:\n",
         "    if page.facts is None:\n",
-        "integration/sources/test_facts.py::test_differing_facts_wait_for_the_write_that_moves_the_checkpoint",
+        "integration/sources/test_facts.py::test_other_facts_wait_for_the_write_that_moves_the_checkpoint",
     ),
     _mutant(
         "a tie goes on after its key got another collation",
@@ -37,7 +37,7 @@ FACTS = (
         "model/transitions.py",
         'update={"window": None, "lanes": None})',
         'update={"window": None})',
-        "unit/model/test_transitions.py::test_a_tie_that_begins_again_forgets_what_was_kept_of_it_and_nothing_else",
+        "unit/model/test_transitions.py::test_a_tie_that_begins_again_forgets_only_what_was_kept_of_it",
     ),
     _mutant(
         "the guarantee may get worse",

@@ -78,7 +78,7 @@ def test_the_cursor_before_the_beginning_can_be_restored() -> None:
     assert state.checkpoint.last_successful_batch_id is None
 
 
-def test_after_a_reset_or_rebind_the_next_batch_says_what_it_rests_on() -> None:
+def test_after_a_reset_or_rebind_the_next_batch_stores_its_facts() -> None:
     facts = {"object": "oid 7"}
     state = transitions.commit(
         acquired(example()), cursor=cursor(1), batch_id="b", metadata={}, release=True, now=NOW, facts=facts
@@ -88,7 +88,7 @@ def test_after_a_reset_or_rebind_the_next_batch_says_what_it_rests_on() -> None:
     assert transitions.rebind(state, source=SOURCE, change=change(kind="rebind"), now=NOW).facts is None
 
 
-def test_a_tie_that_begins_again_forgets_what_was_kept_of_it_and_nothing_else() -> None:
+def test_a_tie_that_begins_again_forgets_only_what_was_kept_of_it() -> None:
     lanes = LanesDone(done=(cursor(2), None), left=("a",))
     window = Window(until=cursor(9), suspect=cursor(9))
     held = acquired(example())

@@ -67,7 +67,7 @@ def test_a_cursor_goes_on_only_where_its_keys_sort_as_they_did(was: str, now: st
         ("varchar by code", "text by code"),
     ],
 )
-def test_a_type_that_holds_all_values_in_their_order_repeats_nothing(was: str, now: str) -> None:
+def test_a_type_that_holds_all_values_in_order_repeats_nothing(was: str, now: str) -> None:
     old, new = NUMBERS[was][0], NUMBERS[now][0]
     assert judge(replace(FACTS, keys=(old,)), replace(FACTS, keys=(new,)), CURSOR).does is Does.GO_ON
 
@@ -84,7 +84,7 @@ def _rounded(moment: datetime, digits: int) -> datetime:
 
 
 @pytest.mark.parametrize(("was", "now"), list(itertools.permutations((0, 3, 6), 2)))
-def test_a_tie_begins_before_all_that_may_have_been_rounded_into_it(was: int, now: int) -> None:
+def test_a_tie_begins_before_all_that_may_be_rounded_into_it(was: int, now: int) -> None:
     times = [datetime(2026, 1, 1) + timedelta(milliseconds=n * 137, microseconds=n % 7) for n in range(60)]
     times = [_rounded(one, was) for one in times]
     old, new = (replace(FACTS, cursor=replace(AT, digits=digits)) for digits in (was, now))
@@ -100,7 +100,7 @@ def test_a_tie_begins_before_all_that_may_have_been_rounded_into_it(was: int, no
             assert judge(old, new, verdict.cursor).cursor == verdict.cursor, "it begins there again after a crash"
 
 
-def test_numbers_that_lose_places_begin_below_all_that_may_have_been_rounded() -> None:
+def test_numbers_that_lose_places_begin_below_what_may_be_rounded() -> None:
     old, new = (Column("n", Family.NUMERIC, f"DECIMAL(20, {places})") for places in (4, 1))
     cursor = Cursor(kind="integer+pk", value="7.1999", tiebreaker={"id": 1})
     found = judge(replace(FACTS, cursor=old), replace(FACTS, cursor=new), cursor)
@@ -141,7 +141,7 @@ def test_a_guarantee_never_gets_worse_without_a_word(was: int, now: int, cursor:
 
 
 @pytest.mark.parametrize(("was", "now"), list(itertools.product(("1/1", "1/2", "2/1", None), repeat=2)))
-def test_another_server_waits_where_numbers_may_be_handed_out_again(was: str | None, now: str | None) -> None:
+def test_another_server_waits_if_numbers_may_be_handed_out_again(was: str | None, now: str | None) -> None:
     old, new = replace(FACTS, server=was), replace(FACTS, server=now)
     assert judge(old, new, CURSOR).does is Does.GO_ON
     assert judge(old, new, None).does is Does.GO_ON
@@ -164,9 +164,7 @@ def test_another_server_waits_where_numbers_may_be_handed_out_again(was: str | N
         ("number 5, created 1", "created 2", True),
     ],
 )
-def test_another_object_goes_on_only_with_the_row_at_the_checkpoint(
-    was: str | None, now: str | None, another: bool
-) -> None:
+def test_another_object_needs_the_row_at_the_checkpoint(was: str | None, now: str | None, another: bool) -> None:
     old, new = replace(FACTS, object=was), replace(FACTS, object=now)
     assert judge(old, new, None).does is Does.GO_ON
     assert judge(old, new, CURSOR).does is (Does.LOOK if another else Does.GO_ON)
