@@ -150,7 +150,7 @@ def test_a_key_that_sorts_otherwise_begins_the_tie_again(
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4])
-def test_a_change_while_pages_are_handed_over_ends_the_tick_and_the_next_begins_the_tie_again(
+def test_a_change_while_pages_are_handed_over_ends_the_tick(
     postgres_db: str, lanes: int, shops: Callable[..., Shop]
 ) -> None:
     words = [f"{word}{more}" for more in "abcd" for word in WORDS]
@@ -268,7 +268,7 @@ def test_so_does_one_of_a_key(
 
 
 @pytest.mark.parametrize("change", ["fewer digits", "another table"])
-def test_large_pages_of_arrow_show_a_change_between_two_of_them(
+def test_large_pages_of_arrow_show_a_change_between_them(
     postgres_db: str, change: str, shops: Callable[..., Shop]
 ) -> None:
     pytest.importorskip("pyarrow")
