@@ -50,9 +50,7 @@ def test_a_tick_with_time_for_one_slow_try_starves_no_rows(worlds: Callable[...,
 
 
 @pytest.mark.parametrize("why", [ValueError("bad"), RetryLater("down", after="1s")], ids=["fails", "later"])
-def test_a_tick_ends_although_a_row_is_due_again_after_each_try(
-    worlds: Callable[..., World], why: Exception
-) -> None:
+def test_a_tick_ends_although_a_row_is_due_again_after_each_try(worlds: Callable[..., World], why: Exception) -> None:
     """Its pause is shorter than its call. It is tried again after a batch; with no other row left the tick is over."""
     options = {"on_poison": "quarantine", "max_attempts": 100, "retry_backoff": "1ms", "retry_backoff_max": "1ms"}
     world = worlds(rows=6, batch_size=2, tick_timeout="1m", **options)

@@ -40,8 +40,7 @@ DELIVERY = (
         "lanes.py",
         "return self._progress.calls > calls_before or self._renewed",
         "return self._progress.calls > calls_before",
-        "integration/runner/test_read_ahead_ages.py"
-        "::test_a_tick_goes_on_if_a_row_appears_while_the_lease_is_taken[5]",
+        "integration/runner/test_read_ahead_ages.py::test_a_tick_goes_on_if_a_row_appears_while_the_lease_is_taken[5]",
     ),
     _mutant(
         "a batch of a lane holds two versions of a row",
