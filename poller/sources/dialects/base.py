@@ -132,6 +132,8 @@ class Dialect:
     """Whether a session has the privileges of the moment when it was opened, for as long as it lasts."""
     session_number: ClassVar[str] = ""
     """A SELECT of the server's number of this session; empty where drivers do not know theirs."""
+    keeps_objects: ClassVar[bool] = True
+    """Whether a table stays the same object (`TableFacts.object`) when it is rebuilt, as maintenance does."""
     one_row: ClassVar[str] = ""
     """What a SELECT without a table needs after it."""
 

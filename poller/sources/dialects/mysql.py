@@ -94,6 +94,7 @@ class MySql(Dialect):
     where it expects a large tie (MariaDB 10.11, DATETIME of whole seconds, half of the rows in one tie)."""
 
     family: ClassVar[str] = "mysql"
+    keeps_objects = False
     session_number: ClassVar[str] = "SELECT connection_id()"
     takes_z: ClassVar[bool] = False
     holds_impossible_dates: ClassVar[bool] = True

@@ -32,6 +32,7 @@ class Sqlite(Dialect):
     """Types belong to values, not to columns, so a column's type is that of its first and last row."""
 
     family: ClassVar[str] = "sqlite"
+    keeps_objects = False
     key_form: ClassVar[PageForm] = PageForm.ROW_VALUES
     clock: ClassVar[str] = "strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now') || '000Z'"
     types_belong_to_values: ClassVar[bool] = True

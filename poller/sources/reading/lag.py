@@ -87,17 +87,24 @@ class Lags(Learned):
                 verdict = judge(old, new, after, same_row=after.tiebreaker is None or self._holds_row(after))
             if verdict.does is Does.REPEAT and verdict.cursor is not None:
                 return self._settled(verdict.cursor, known), TieAgain(verdict.cursor, verdict.why, verdict.replaced)
+            if verdict.does is Does.REFUSE and self._is_held(known, after):
+                return after, None
             if verdict.does is not Does.GO_ON:
                 self.forget()
                 raise verdict.error(self.options.what)
         self._refuse_changed(after, known)
         return after, None
 
+    def _is_held(self, known: Inspection, after: Cursor) -> bool:  # noqa: ARG002 - see Session
+        """Whether a table that began anew holds all rows back until a person acts, as long as its numbers are below the
+        cursor, and remembers it."""
+        return False
+
     def _holds_row(self, after: Cursor) -> bool:
         """Whether the table holds the row at a cursor, at this cursor or a later one; or no row at or before it, so
         that none is passed. Whether it passes the filter does not matter. A table that cannot be compared with the
-        cursor does not hold it; nor is a number that is the key itself any proof: in a table that began anew, another
-        row has it soon."""
+        cursor does not hold it; nor is a number that is the key itself any proof, unless maintenance makes a table
+        another: in a table that began anew, another row has it soon."""
         statements = self.statements_of((), filtered=False)
         try:
             asked = [statements.of_key_from(after), statements.up_to(after)]
@@ -108,7 +115,8 @@ class Lags(Learned):
             return False
         except (KeyError, ValueError):
             return False
-        proves = self._timed or self.options.cursor_column not in self.options.pk_columns
+        is_key = self.options.cursor_column in self.options.pk_columns
+        proves = self._timed or not is_key or not self.database.dialect.keeps_objects
         return (found[0] and proves) or not found[1]
 
     def _none(self) -> Lag:

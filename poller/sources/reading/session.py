@@ -329,6 +329,11 @@ class Session(Lags):
         """See `CurrentBound.sample`."""
         return self.bounding.sample(known, self.statements(), after)
 
+    def _is_held(self, known: Inspection, after: Cursor) -> bool:
+        if self._timed or self.database.dialect.keeps_objects:
+            return False
+        return self.sample(known, after).below_checkpoint
+
     def to_come(self, after: Cursor | None = None) -> Bound:
         """The kind that the bound will have, while no row shows the form of the cursor's values. Where there is a
         checkpoint, `after`, the bound says whether the server is below it: once there are rows again, it may have

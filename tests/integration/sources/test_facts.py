@@ -18,6 +18,7 @@ from poller.ports import Found
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.sources.tables import execute, family
+from tests.support.services import wait_until
 
 DOCUMENT = "state/shop/orders.json"
 MANY = 60
@@ -112,6 +113,11 @@ def make(
         f"insert into {name} values (:id, :at)",
         rows=rows,
     )
+
+
+def value(url: str, sql: str) -> Any:
+    with sa.create_engine(url, poolclass=sa.NullPool).connect() as connection:
+        return connection.exec_driver_sql(sql).scalar()
 
 
 def lost(shop: Shop, change: Callable[[], None], ids: list[Any], *, restarts: bool) -> list[Any]:
@@ -294,7 +300,7 @@ def test_so_does_one_of_a_key(
 
 
 @pytest.mark.parametrize("change", ["fewer digits", "another table"])
-def test_large_pages_of_arrow_show_a_change_between_two_of_them(
+def test_large_pages_of_arrow_show_a_change_between_them(
     postgres_db: str, change: str, shops: Callable[..., Shop]
 ) -> None:
     pytest.importorskip("pyarrow")
@@ -410,6 +416,47 @@ def test_a_table_made_anew_with_the_row_at_the_checkpoint_goes_on(
     change = ["drop table orders", "alter table copy rename to orders"]
     lost(shop, lambda: execute(any_db, *change), ids, restarts=restarts)
     assert len(shop.said("table_replaced")) == 1
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("rebuild", ["optimize table orders", "alter table orders engine = innodb"])
+def test_a_rebuild_by_mariadb_stops_no_poller_of_numbers(
+    mariadb_db: str, rebuild: str, restarts: bool, shops: Callable[..., Shop]
+) -> None:
+    """By all that MariaDB says, the table is another one."""
+    ids = [*range(1, MANY + 1)]
+    rows = ", ".join(["('x')"] * MANY)
+    table = "create table orders (id bigint auto_increment primary key, note varchar(5))"
+    execute(mariadb_db, table, f"insert into orders (note) values {rows}")
+    shop = shops(mariadb_db, bound="auto", cursor_column="id", cursor_kind="integer+pk")
+    made = "select create_time from information_schema.tables where table_schema = database() and table_name = 'orders'"
+
+    def rebuilt() -> None:
+        def is_another() -> bool:  # its time has whole seconds
+            execute(mariadb_db, rebuild)
+            return bool(value(mariadb_db, made) != before)
+
+        before = value(mariadb_db, made)
+        wait_until(is_another, "another time at which it was created")
+
+    assert lost(shop, rebuilt, ids, restarts=restarts) == ids[HALF - 1 :], "the last row once more"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_vacuum_stops_no_poller_of_numbers(sqlite_url: str, restarts: bool, shops: Callable[..., Shop]) -> None:
+    ids = [*range(1, MANY + 1)]
+    rows = ", ".join(["('x')"] * MANY)
+    table = "create table orders (id integer primary key autoincrement, note text)"
+    execute(sqlite_url, "create table first (x integer)", table, f"insert into orders (note) values {rows}")
+    shop = shops(sqlite_url, bound="auto", cursor_column="id", cursor_kind="integer+pk")
+    place = "select rootpage from sqlite_master where name = 'orders'"
+
+    def vacuumed() -> None:
+        before = value(sqlite_url, place)
+        execute(sqlite_url, "drop table first", "vacuum")
+        assert value(sqlite_url, place) != before
+
+    assert lost(shop, vacuumed, ids, restarts=restarts) == ids[HALF - 1 :], "the last row once more"
 
 
 @pytest.mark.parametrize("restarts", [False, True])
