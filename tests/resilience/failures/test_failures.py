@@ -12,6 +12,9 @@ from tests.resilience.failures.schedule import play
 from tests.resilience.simulation.plan import VARIANTS, varied
 from tests.resilience.simulation.schedule import Report
 
+pytestmark = pytest.mark.timeout(400)
+"""Many schedules, on a machine with other work."""
+
 SCHEDULES = 5_000
 """Of each variant (`VARIANTS`)."""
 TELLING = 75

@@ -65,7 +65,7 @@ class Worker:
             assert found or self.process.poll() is None, f"{self} ended:\n{self.log.read_text()[-3000:]}"
             return bool(found)
 
-        wait_until(seen, f"{name} of {self}; last: {self.events[-3:]}", seconds=seconds)
+        wait_until(seen, f"{name} of {self}", seconds=seconds)
         return found[0]
 
     @property

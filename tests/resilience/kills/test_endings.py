@@ -87,8 +87,9 @@ def test_a_second_signal_abandons_the_batch_and_releases_nothing(
 
 
 def test_rolling_restarts_hand_over_at_the_next_scheduled_tick(fleets: Callable[..., Fleet]) -> None:
-    """A backlog, and whoever works on it is replaced, twice: under a lease of five minutes nobody waits for it."""
-    fleet = fleets(options=OPTIONS, pace=0.1)
+    """A backlog that lasts until all have started, and whoever works on it is replaced, twice: under a lease of five
+    minutes nobody waits for it."""
+    fleet = fleets(options=OPTIONS, pace=1.0)
     fleet.insert(1, 600)
     leaves = fleet.start(name="first")
     leaves.await_event("batch_committed")

@@ -55,7 +55,7 @@ def _tick(poller: Poller, handler: Handler) -> TickResult:
     """On a thread of its own, so that one that hangs fails its test and no other."""
     ended: list[TickResult] = []
     threading.Thread(target=lambda: ended.append(poller.tick(handler)), daemon=True).start()
-    wait_until(lambda: bool(ended), "the tick ends")
+    wait_until(lambda: bool(ended), "the tick ends", seconds=90)
     return ended[0]
 
 

@@ -9,6 +9,9 @@ import pytest
 from tests.resilience.quarantine.plan import draw
 from tests.resilience.quarantine.schedule import many, play
 
+pytestmark = pytest.mark.timeout(400)
+"""Many schedules, on a machine with other work."""
+
 SCHEDULES = 10_000
 SHARE = 1_000
 """How many of them the ordinary suite and the soak run."""

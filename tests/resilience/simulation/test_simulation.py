@@ -21,6 +21,9 @@ from tests.resilience.simulation.schedule import Report, play
 from tests.resilience.simulation.store import Server
 from tests.support.documents import hold_to_schemas
 
+pytestmark = pytest.mark.timeout(400)
+"""Many schedules, on a machine with other work."""
+
 ROOT = Path(__file__).resolve().parents[3]
 SCHEDULES = 5_000
 """Of each variant (`VARIANTS`)."""
