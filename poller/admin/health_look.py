@@ -25,7 +25,7 @@ from poller.model.escape import shown
 from poller.model.health import Rule, judge
 from poller.model.health_memory import Facts, Rows, Seen, remembered
 from poller.model.schedule import Schedule
-from poller.ports import Bound, Lag, Source, WatchedSource
+from poller.ports import Bound, Lag, Source
 
 _ANY = Schedule("* * * * * *")
 
@@ -166,8 +166,6 @@ def _with_rows(looked: Looked, source: Source, copy: Copy | None, poller: WiredP
         check_fingerprint(poller.name, copy.state, source)
         check_ordering_key(poller.name, copy.state, source, poller.options.ordering_key)
         source.recall(copy.state.bound or {})
-        if isinstance(source, WatchedSource):
-            source.rests_on(copy.state.facts)
         cursor = copy.state.checkpoint.cursor
     with reads_of(poller.name, None if copy is None else copy.state, source):
         page = source.page(cursor, 1)

@@ -14,7 +14,7 @@ from poller.delivery.watches import PENDING_CAP
 from poller.errors import PollerError
 from poller.files import write_whole
 from poller.model.cursor import Cursor
-from poller.ports import Bound, Lag, Row, Table, WatchedSource
+from poller.ports import Bound, Lag, Row, Table
 
 MOST_ROWS = 10_000
 """So many rows are looked at in one call."""
@@ -78,8 +78,6 @@ def look_ahead(poller: WiredPoller, limit: int) -> Peek:
         check_fingerprint(poller.name, copy.state, source)
         if copy.state.bound is not None:
             source.recall(copy.state.bound)
-        if isinstance(source, WatchedSource):
-            source.rests_on(copy.state.facts)
     cursor = source.start() if copy is None else copy.state.checkpoint.cursor
     with reads_of(poller.name, None if copy is None else copy.state, source):
         page = source.page(cursor, limit)

@@ -29,7 +29,7 @@ from poller.model.health_memory import Facts, remembered
 from poller.model.redact import error_line
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
-from poller.ports import InspectableSource, Lag, WatchedSource
+from poller.ports import InspectableSource, Lag
 
 
 class LeaseOutput(ResultModel):
@@ -168,8 +168,6 @@ def look(poller: WiredPoller, *, null_cursors: bool = True, silent: SourceUnavai
             check_fingerprint(poller.name, copy.state, poller.source)
             check_ordering_key(poller.name, copy.state, poller.source, poller.options.ordering_key)
             poller.source.recall(copy.state.bound or {})
-            if isinstance(poller.source, WatchedSource):
-                poller.source.rests_on(copy.state.facts)
         if silent is not None:
             raise silent
         with reads_of(poller.name, None if copy is None else copy.state, poller.source):

@@ -15,7 +15,7 @@ from poller.lease.state_file import Copy
 from poller.model.document import Control, State
 from poller.model.fingerprint import differences
 from poller.model.when import span
-from poller.ports import InspectableSource, Source
+from poller.ports import InspectableSource, Source, WatchedSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,10 @@ def check_fingerprint(name: str, state: State, source: Source) -> None:
 
 @contextmanager
 def reads_of(name: str, state: State | None, source: Source) -> Iterator[None]:
-    """While open, a source is read for a poller whose document is `state`. Raises: as `check_fingerprint`, if the
-    source is refused and is, as the server says by now, another one than the document's."""
+    """While open, a source is read for a poller whose document is `state`, whose facts its pages rest on. Raises: as
+    `check_fingerprint`, if the source is refused and is, as the server says by now, another one than the document's."""
+    if isinstance(source, WatchedSource):
+        source.rests_on(None if state is None else state.facts)
     try:
         yield
     except SourceError:

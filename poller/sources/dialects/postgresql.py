@@ -344,18 +344,15 @@ class PostgreSql(Dialect):
 
 def _with_places(look: Look) -> dict[str, str]:
     """The types of NUMERIC columns that round to some places, with these."""
+    if look.described is None:
+        return {}
     found = {}
-    for name, one in (
-        dict(zip(look.described.names, look.described.description, strict=False)).items() if look.described else ()
-    ):
+    for name, one in zip(look.described.names, look.described.description, strict=False):
         if name not in look.columns or int(one[1]) != _NUMERIC:
             continue
         digits, scale = one[4], one[5]
         if digits is None and look.reflected is not None and (packed := look.reflected[name].get("digits")) is not None:
-            digits, scale = (
-                (packed - 4) >> 16 & 0xFFFF,
-                packed - 4,
-            )  # not every driver reports what the server describes
+            digits, scale = (packed - 4) >> 16 & 0xFFFF, packed - 4  # not every driver reports what the server says
         if digits is not None and scale is not None:
             found[name] = f"numeric({digits},{(scale & 0x7FF ^ 0x400) - 0x400})"  # 11 bits, with a sign
     return found
