@@ -10,7 +10,6 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "postgres": ("psycopg[binary]",),
     "mysql": ("pymysql",),
     "mssql": ("pyodbc",),
-    "oracle": ("oracledb",),
     "otel": ("opentelemetry-sdk",),
     "otlp": ("opentelemetry-exporter-otlp-proto-http",),
     "azure-monitor": ("azure-monitor-opentelemetry-exporter",),

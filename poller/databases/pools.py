@@ -37,6 +37,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 
 from poller import forks
 from poller.databases import samplers, urls
+from poller.databases.kinds import kind_of
 from poller.databases.room import Room, Scope, refused_for_room, room_of
 from poller.errors import SourceUnavailable
 
@@ -57,7 +58,6 @@ RETRY = 0.1
 """Seconds after which a refused connection is tried again: a server needs a moment for those that were closed."""
 Scoped: TypeAlias = tuple[Scope, str | None]
 """The server's connections, a user's, or those to a database."""
-_PORTS = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306, "mssql": 1433, "oracle": 1521}
 _SESSION = "poller_session"
 
 
@@ -650,7 +650,7 @@ def pool_of(
 
 
 def _key(url: URL) -> Hashable:
-    family = url.get_backend_name()
-    port = url.port or (None if url.query else _PORTS.get(family))  # an option may name one
+    kind = kind_of(url.get_backend_name())
+    port = url.port or (None if url.query or kind is None else kind.port)  # an option may name one
     options = tuple(sorted((name, str(value)) for name, value in url.query.items()))
     return url.drivername, (url.host or "").lower(), port, url.database, url.username, url.password, options

@@ -11,6 +11,7 @@ from sqlalchemy.engine import URL
 
 from poller import tls
 from poller.databases import urls
+from poller.databases.kinds import KINDS
 from poller.errors import ConfigError
 
 HOSTS = "POLLER_IDENTITY_HOSTS"
@@ -22,7 +23,7 @@ _CLOUDS = {
 }
 """By the end of the tokens' audience: the end of the hosts of PostgreSQL and MySQL, and of AZURE_AUTHORITY_HOST."""
 _SERVICE = {"postgresql": "postgres", "mysql": "mysql"}
-_DRIVERS = {"postgresql": "psycopg", "mysql": "pymysql", "mssql": "pyodbc"}
+_DRIVERS = {family: kind.drivers[0] for family, kind in KINDS.items() if kind.drivers}
 _OTHER_SIGN_INS = frozenset(
     {"uid", "user", "pwd", "password", "authentication", "trusted_connection", "dsn", "filedsn"}
 )

@@ -9,7 +9,7 @@ import contextlib
 import importlib.util
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL, Engine, make_url
@@ -17,25 +17,10 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from poller import extras, forks
+from poller.databases.kinds import kind_of
 from poller.errors import ConfigError
 from poller.model.redact import redact
 
-
-class Drivers(NamedTuple):
-    """SQLAlchemy's names of a database's drivers, the recommended one first, and our extra that installs that one."""
-
-    extra: str
-    names: tuple[str, ...]
-
-
-_MYSQL = Drivers("mysql", ("pymysql", "mysqldb", "mariadbconnector", "mysqlconnector"))
-DRIVERS = {
-    "postgresql": Drivers("postgres", ("psycopg", "psycopg2")),
-    "mysql": _MYSQL,
-    "mariadb": _MYSQL,
-    "mssql": Drivers("mssql", ("pyodbc", "pymssql")),
-    "oracle": Drivers("oracle", ("oracledb",)),
-}
 _MODULES = {"mysqldb": "MySQLdb", "mariadbconnector": "mariadb", "mysqlconnector": "mysql.connector"}
 
 
@@ -147,14 +132,14 @@ def _stray_at(text: str, parsed: URL) -> bool:
 
 def with_installed_driver(url: URL) -> URL:
     """The URL with the first of the database's drivers that is installed, where it names none."""
-    known = DRIVERS.get(url.drivername)
-    if known is None:  # unknown to us, or named with its driver
+    known = kind_of(url.drivername)
+    if known is None or not known.drivers:  # unknown to us, or named with its driver
         return url
-    for driver in known.names:
+    for driver in known.drivers:
         with contextlib.suppress(ImportError):
             if importlib.util.find_spec(_MODULES.get(driver, driver)) is not None:
                 return url.set(drivername=f"{url.drivername}+{driver}")
-    return url.set(drivername=f"{url.drivername}+{known.names[0]}")
+    return url.set(drivername=f"{url.drivername}+{known.drivers[0]}")
 
 
 def _without_driver(url: URL, error: ImportError | NoSuchModuleError, key: str) -> ConfigError:
@@ -166,11 +151,11 @@ def _without_driver(url: URL, error: ImportError | NoSuchModuleError, key: str) 
             key=key,
             next_step="Install the system library that it needs.",
         )
-    known = DRIVERS.get(backend)
-    if known is None:
+    known = kind_of(backend)
+    if known is None or not known.drivers:
         step = f"Run: pip install {name}" if driver else "Install SQLAlchemy's dialect for it."
-    elif driver == known.names[0]:
+    elif driver == known.drivers[0]:
         step = extras.step(known.extra)
     else:
-        step = f"{extras.step(known.extra)}, and write {backend}+{known.names[0]}://... Or install {name}."
+        step = f"{extras.step(known.extra)}, and write {backend}+{known.drivers[0]}://... Or install {name}."
     return ConfigError(f"`{key}` needs the database driver {name}, which is not installed.", key=key, next_step=step)

@@ -22,7 +22,7 @@ UNKNOWN_FINGERPRINTS = frozenset({"", "sha256:..."})
 class DatabaseIdentity(BaseModel):
     """Which database it is, whatever the user, the driver and the options.
 
-    `dialect`: the family (postgresql, mysql, sqlite, mssql, oracle); `host` in lower case; `port` with the dialect's
+    `dialect`: the family (postgresql, mysql, sqlite, mssql); `host` in lower case; `port` with the dialect's
     default filled in; `database` (for SQLite the absolute path, or `:memory:`). None where a dialect has no such thing.
     """
 

@@ -31,8 +31,8 @@ from poller.project.new_poller import (
 from poller.project.url import GivenUrl
 from poller.sources import SqlSource
 from poller.sources.checkup.updates import NEW_ROWS_ONLY
+from poller.sources.inspection import did_you_mean
 from poller.sources.proposal import Catalogue, Proposal
-from poller.sources.reading.inspection import did_you_mean
 
 STORAGE = "AzureWebJobsStorage"
 """The setting that says where a Functions app keeps its state."""

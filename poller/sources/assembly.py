@@ -13,17 +13,17 @@ from poller.errors import ConfigError
 from poller.model.fingerprint import SourceDescription
 from poller.sources import bounds
 from poller.sources.connection import Database
-from poller.sources.dialects import dialect_for
-from poller.sources.dialects.faults import Scrubber
+from poller.sources.database import dialect_for
 from poller.sources.engines import make_engine, make_pool, quoter, read_url
+from poller.sources.faults import Scrubber
 from poller.sources.guard import Guard
 from poller.sources.identity import family_of, identify
 from poller.sources.options import Options
+from poller.sources.page import Relation
 from poller.sources.probing import Subject
-from poller.sources.reading.page import Relation
-from poller.sources.reading.session import Session
-from poller.sources.reading.whereabouts import left_open
+from poller.sources.session import Session
 from poller.sources.user_sql.checked import calls_functions, checked_sql
+from poller.sources.whereabouts import left_open
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,6 @@ def _tables(
     arrow.pyarrow()
     if database.dialect.family == "postgresql" and own_engine:
         arrow.adbc()
-    from poller.sources.reading.tables import TableSession
+    from poller.sources.tables import TableSession
 
     return TableSession(database, options, relation, quote, own_engine=own_engine)

@@ -16,11 +16,8 @@ from poller import forks
 from poller.databases import urls
 from poller.databases.pools import Loan, Pool, Session
 from poller.errors import SourceUnavailable
-from poller.sources.dialects import Dialect
-from poller.sources.dialects.base import Records
-from poller.sources.dialects.json_values import Form
+from poller.sources.database import Dialect, Form, Records
 from poller.sources.session_setup import SessionSetup, is_idle
-from poller.sources.sqlite_file import look_at_file
 
 _TEXTS_KEPT = 64
 _Opened = TypeVar("_Opened")
@@ -71,7 +68,7 @@ class Database:
         """Whether the connection in use was used before this piece of work: it may have died since."""
         self._texts: dict[str, sa.TextClause] = {}
         """Statements that ran before: one that is kept is not compiled again."""
-        self._file: tuple[int, int] | None = None
+        self._file: Hashable = None
         self._thread = 0
         """The one that opened the connection."""
         self.using = threading.RLock()
@@ -109,7 +106,7 @@ class Database:
     def before_fork(self) -> None:
         """Close a SQLite file: its locks are per process, and are lost when it is open across a fork. Where another
         thread is using it, the one that opened it waits a while for that; any other leaves it alone."""
-        if self.dialect.family != "sqlite" or self._setup.in_memory:
+        if not self.dialect.is_file or self._setup.in_memory:
             return
         opened = self._thread == threading.get_ident()
         if self.using.acquire(timeout=PATIENCE) if opened else self.using.acquire(blocking=False):
@@ -140,12 +137,12 @@ class Database:
         are in use."""
         if self.pool is not None:
             return self._borrowed(self.pool)
-        if self._connection is not None and self._file != look_at_file(self.engine):
+        if self._connection is not None and self._file != self.dialect.file(self.engine):
             self.close()
             # Like a broken connection: the source then forgets what it learned of the table, and reads again.
             raise OperationalError(None, None, Exception("the database file was replaced"))
         if self._connection is None:
-            self._file = look_at_file(self.engine)
+            self._file = self.dialect.file(self.engine)
             connection = self._opened(self.engine.connect)
             try:
                 connection = connection.execution_options(isolation_level="AUTOCOMMIT")
@@ -339,7 +336,7 @@ class Database:
         """Give the session in use the settings back that what ran in it may have changed; where that cannot be, another
         is opened when it is needed."""
         connection, session = self._connection, self._session
-        if connection is None or session is None or self.dialect.family == "sqlite":
+        if connection is None or session is None or self.dialect.is_file:
             return
         if not self._setup.restore(connection, session):
             self.discard()

@@ -12,7 +12,7 @@ from sqlalchemy.pool import NullPool
 from poller.databases import pools, tokens, urls
 from poller.databases.pools import Pool
 from poller.entra import Identity
-from poller.sources.dialects import Dialect
+from poller.sources.database import Dialect
 from poller.sources.identity import identify, place
 from poller.sources.user_sql.literals import escape_colons
 
@@ -52,7 +52,7 @@ def make_pool(
         of: whose pool it is, if it is not that of all sources.
     Raises: as `make_engine`.
     """
-    if dialect.family == "sqlite":
+    if dialect.is_file:
         return None
 
     def make() -> Engine:

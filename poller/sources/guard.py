@@ -14,7 +14,8 @@ from poller.databases import tokens
 from poller.errors import PollerError, SourceError, SourceUnavailable
 from poller.model.durations import format_duration
 from poller.model.fingerprint import DatabaseIdentity
-from poller.sources.dialects.faults import (
+from poller.sources.blame import setting_changed, unread_position
+from poller.sources.faults import (
     QUOTING_FAULTS,
     SCHEMA_FAULTS,
     Fault,
@@ -24,12 +25,11 @@ from poller.sources.dialects.faults import (
     driver_text,
     to_error,
 )
-from poller.sources.dialects.unreadable import CONVERSION_ERRORS
 from poller.sources.identity import place
+from poller.sources.inspection import did_you_mean
 from poller.sources.options import Options
-from poller.sources.reading.blame import setting_changed, unread_position
-from poller.sources.reading.inspection import did_you_mean
-from poller.sources.reading.session import Session
+from poller.sources.session import Session
+from poller.sources.values import CONVERSION_ERRORS
 
 _T = TypeVar("_T")
 SHOWN = "Read as a role with BYPASSRLS or as the table's owner, or read a view of such a role that hides no row."

@@ -9,26 +9,22 @@ from urllib.parse import unquote, urlsplit
 
 from sqlalchemy.engine import URL
 
+from poller.databases.kinds import KINDS, family_named
 from poller.model.fingerprint import DatabaseIdentity
-
-FAMILIES = {"mariadb": "mysql", "postgres": "postgresql"}
-DEFAULT_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "oracle": 1521}
 
 _SERVER = ("server", "addr", "address", "network address", "data source", "host")
 _DATABASE = ("database", "initial catalog", "db")
-_OPTIONS = {"postgresql": "dbname", "mysql": "database", "mssql": "database", "oracle": "service_name"}
-"""The option that names the database."""
 
 
 def family_of(url: URL) -> str:
-    """`postgresql`, `mysql` (MariaDB too), `sqlite`, `mssql`, `oracle`, or the backend's own name."""
-    name = url.get_backend_name()
-    return FAMILIES.get(name, name)
+    """The family in the table of kinds, or the backend's own name."""
+    return family_named(url.get_backend_name())
 
 
 def identify(url: URL) -> DatabaseIdentity:
     """The identity that the fingerprint hashes. Opens nothing."""
     family = family_of(url)
+    kind = KINDS.get(family)
     if family == "sqlite":
         return DatabaseIdentity(dialect=family, database=sqlite_path(url))
     if "odbc_connect" in url.query:
@@ -43,12 +39,12 @@ def identify(url: URL) -> DatabaseIdentity:
     elif family == "mssql":
         host, found = _mssql_server(host)
         port = port or found
-        default = None if "\\" in host and port is None else DEFAULT_PORTS["mssql"]
+        default = None if "\\" in host and port is None else _port(family)
     else:
         host, found = _host_and_port(host)
         port = port or found
-        default = DEFAULT_PORTS.get(family)
-    database = _option(url, _OPTIONS.get(family, "database")) or url.database
+        default = _port(family)
+    database = _option(url, "database" if kind is None else kind.database_option) or url.database
     return DatabaseIdentity(
         dialect=family,
         host=_lower(host) or ("localhost" if default else None),
@@ -107,6 +103,10 @@ def _lower(host: str) -> str:
     return host if host.startswith("/") else host.lower()  # a socket's directory is a path: its case counts
 
 
+def _port(family: str) -> int | None:
+    return KINDS[family].port if family in KINDS else None
+
+
 def _host_and_port(host: str) -> tuple[str, int | None]:
     name, colon, port = host.rpartition(":")
     if colon and port.isdigit() and "," not in host and ":" not in name:
@@ -123,7 +123,7 @@ def _from_odbc(family: str, text: str) -> DatabaseIdentity:
     elif port is None and "port" in parts and parts["port"].isdigit():
         port = int(parts["port"])
     if port is None and "\\" not in host and not host.startswith("dsn:"):
-        port = DEFAULT_PORTS.get(family)
+        port = _port(family)
     database = next((parts[k] for k in _DATABASE if k in parts), None)
     return DatabaseIdentity(dialect=family, host=host.lower() or None, port=port, database=database or None)
 

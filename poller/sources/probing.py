@@ -23,17 +23,17 @@ from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources.columns import Column, Family
 from poller.sources.connection import Database
-from poller.sources.dialects.base import Dialect
-from poller.sources.dialects.faults import Fault
-from poller.sources.dialects.unreadable import CONVERSION_ERRORS
+from poller.sources.current_bound import CurrentBound
+from poller.sources.database import Dialect
 from poller.sources.engines import make_engine, make_pool
 from poller.sources.facts import read_columns
+from poller.sources.faults import Fault
+from poller.sources.inspection import Inspection
+from poller.sources.learned import Learned
 from poller.sources.options import Options
-from poller.sources.reading.current_bound import CurrentBound
-from poller.sources.reading.inspection import Inspection
-from poller.sources.reading.learned import Learned
-from poller.sources.reading.page import Relation, Statements
+from poller.sources.page import Relation, Statements
 from poller.sources.user_sql.checked import calls_functions
+from poller.sources.values import CONVERSION_ERRORS
 
 _NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})
 _WHOLE_DATABASE = frozenset({"timestamp+pk", "xid8+pk", "rowversion+pk"})

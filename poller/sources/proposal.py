@@ -19,11 +19,11 @@ from poller.sources import stamping
 from poller.sources.columns.moments import TextForm
 from poller.sources.columns.uniqueness import unique_sets
 from poller.sources.connection import Database
-from poller.sources.dialects import dialect_for
-from poller.sources.dialects.faults import Scrubber, Where, driver_text, to_error
+from poller.sources.database import dialect_for
 from poller.sources.engines import make_engine, read_url
+from poller.sources.faults import Scrubber, Where, driver_text, to_error
 from poller.sources.identity import family_of, identify, place
-from poller.sources.reading.inspection import did_you_mean
+from poller.sources.inspection import did_you_mean
 from poller.sources.user_sql.literals import escape_colons
 
 _NAMES = ("updated_at", "modified_at", "changed_at", "last_modified", "last_updated", "updated", "modified")

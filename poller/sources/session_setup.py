@@ -9,10 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from poller.databases.pools import Session
-from poller.sources.bounds import places
-from poller.sources.dialects import Dialect, read_only
-from poller.sources.dialects.json_values import Form
-from poller.sources.sqlite_file import is_in_memory
+from poller.sources.database import Dialect, Form, Place
 from poller.sources.user_sql.literals import escape_colons
 
 _SETTINGS = "settings"
@@ -35,20 +32,20 @@ class SessionSetup:
 
     @property
     def in_memory(self) -> bool:
-        """See `is_in_memory`."""
-        return is_in_memory(self._engine)
+        """See `Dialect.in_memory`."""
+        return self._dialect.in_memory(self._engine)
 
     def of_held(self, connection: Connection, driver: Any) -> Session:
         """A new session of a connection that one source holds. Raises what the driver raises."""
         self._begin(connection, driver)
-        return self._session(places.Place(object(), None))
+        return self._session(Place(object(), None))
 
     def of_pooled(self, connection: Connection) -> Session:
         """A new session of a connection of the pool. Raises what the driver raises."""
         driver = connection.connection.driver_connection
         self._begin(connection, driver)
         self._dialect.limit(connection, driver, self._timeout)  # the driver's: the engine was made for another source
-        return self._session(places.place_of(connection, self._dialect.family))
+        return self._session(self._dialect.place(connection))
 
     def _begin(self, connection: Connection, driver: Any) -> None:
         self._dialect.adopt(driver, self._timeout)
@@ -56,15 +53,15 @@ class SessionSetup:
         for statement in self._dialect.session(connection, self._timeout):
             connection.execute(sa.text(escape_colons(statement)))
         if not self.in_memory:
-            read_only.begin(connection, self._dialect.family)
+            self._dialect.make_read_only(connection)
 
-    def _session(self, found: places.Place) -> Session:
+    def _session(self, found: Place) -> Session:
         return Session(found.place, found.reading, self._timeout.total_seconds(), form=self.form)
 
     def adjust(self, connection: Connection, driver: Any, session: Session) -> None:
         """What another source set up otherwise. Raises what the driver raises."""
         if not session.fresh:
-            read_only.resume(connection)
+            self._dialect.resume(connection)
         if session.form != self.form:
             self._dialect.read_values(driver, self.form)
             session.form = self.form
@@ -84,12 +81,12 @@ class SessionSetup:
         """Whether the session has its settings again, for whoever borrows it next."""
         session.close_facts()
         try:
-            if read_only.is_pooled(connection):
+            if self._dialect.is_pooled(connection):
                 return True  # the settings are of a session that is somebody else's by now
             session.timeout = -1.0
             if not self._dialect.restore(connection, self._timeout, session.facts.get(_SETTINGS)):
                 return False
-            read_only.begin(connection, self._dialect.family)
+            self._dialect.make_read_only(connection)
         except Exception:  # noqa: BLE001 - it is not used again
             return False
         return True

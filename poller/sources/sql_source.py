@@ -23,10 +23,10 @@ from poller.ports import Bound, Lag, Page, Row, Table
 from poller.sources.assembly import assemble
 from poller.sources.columns.moments import parse_utc
 from poller.sources.identity import place
+from poller.sources.keys import idempotency_key
 from poller.sources.options import read_options
 from poller.sources.probing import Subject
-from poller.sources.reading.keys import idempotency_key
-from poller.sources.reading.whereabouts import Whereabouts
+from poller.sources.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
     from poller.sources.checkup import Checkup

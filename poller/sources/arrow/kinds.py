@@ -13,7 +13,7 @@ from datetime import UTC
 from typing import Any
 
 from poller.sources.arrow import pyarrow
-from poller.sources.dialects.json_values import marks_json
+from poller.sources.postgresql.json import marks_json
 
 _PLAIN = {
     16: "bool",

@@ -34,7 +34,6 @@ _ASKED = {
     "mysql": ("exact", "observed"),
     "sqlite": ("exact",),
     "mssql": ("exact",),
-    "oracle": ("exact",),
 }
 """What may be asked for by name. On MySQL and MariaDB both names mean tracked sessions."""
 
@@ -86,7 +85,8 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
     if context.stamped_by == "application":
         reason = "the application sets the values (stamped_by)"
     elif wanted != "heuristic":
-        found: BoundStrategy | str = import_module(f"{__name__}.{context.family}").choose(wanted, context, connection)
+        home = import_module(f"poller.sources.{context.family}.bound")
+        found: BoundStrategy | str = home.choose(wanted, context, connection)
         if not isinstance(found, str):
             return found
         if wanted != "auto":

@@ -60,7 +60,7 @@ class BoundContext:
     """What a strategy may know of the source.
 
     Attributes:
-        family: postgresql, mysql, sqlite, mssql, oracle; mariadb: whether a mysql server is a MariaDB.
+        family: postgresql, mysql, sqlite, mssql; mariadb: whether a mysql server is a MariaDB.
         kind: the cursor's kind; column: the cursor's column; zone: what naive values of it mean (None: it is zoned).
         schema, table: the table, None for a query; query: the user's SQL, None for a table.
         margin: the longest time between taking a timestamp and becoming visible.

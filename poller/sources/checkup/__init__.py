@@ -18,7 +18,7 @@ from poller.sources.checkup import connections, moments, order, servers, table, 
 from poller.sources.checkup.row_security import row_security
 from poller.sources.checkup.selective import selective
 from poller.sources.checkup.subject import Subject
-from poller.sources.reading.session import Session
+from poller.sources.session import Session
 
 Guard: TypeAlias = Callable[[Callable[[], list[Finding]]], list[Finding]]
 Check: TypeAlias = Callable[[Subject], list[Finding]]

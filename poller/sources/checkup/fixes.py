@@ -34,8 +34,6 @@ def set_not_null(subject: Subject, column: str) -> str:
             kind = next((c["type"] for c in found if c["name"] == column), None)
             type_name = "" if kind is None else kind.compile(subject.session.database.engine.dialect) + " "
             return f"ALTER TABLE {table} ALTER COLUMN {name} {type_name}NOT NULL;"
-        case "oracle":
-            return f"ALTER TABLE {table} MODIFY ({name} NOT NULL);"
         case _:
             return f"Create the table again with {column} NOT NULL: SQLite cannot add that to a column."
 
@@ -102,9 +100,5 @@ def now_in(subject: Subject, column: Column) -> str:
             return "SYSDATETIMEOFFSET()"
         case "mssql" if naive and zone == "UTC":
             return "SYSUTCDATETIME()"
-        case "oracle" if zoned:
-            return "SYSTIMESTAMP"
-        case "oracle" if naive:
-            return f"CAST(SYSTIMESTAMP AT TIME ZONE '{zone}' AS TIMESTAMP)"
         case _:
             return ""

@@ -13,7 +13,7 @@ from poller.ports import Bound
 from poller.sources import stamping
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns.moments import has_daylight_saving
-from poller.sources.reading.inspection import Inspection
+from poller.sources.inspection import Inspection
 
 APART = 5.0
 """Seconds by which two clocks may differ without a warning."""

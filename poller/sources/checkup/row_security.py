@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from poller.databases import catalog
 from poller.model.finding import Finding, error, ok
-from poller.sources.bounds.postgresql_origin import named_in
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns.uniqueness import quoted
+from poller.sources.postgresql.origin import named_in
 
 _HIDING = sa.text("""
 with recursive reached (oid, asks) as (

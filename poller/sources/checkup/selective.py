@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from poller.model.finding import Finding, ok, warn
 from poller.sources import user_sql
 from poller.sources.checkup.subject import PAGE, SMALL, Subject
-from poller.sources.dialects.faults import Fault
+from poller.sources.faults import Fault
 
 _SIMPLE = frozenset(
     (

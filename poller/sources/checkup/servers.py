@@ -11,11 +11,11 @@ from poller import tls
 from poller.databases import tokens
 from poller.model.finding import Finding, error, ok, warn
 from poller.sources.bounds.base import on_copy
-from poller.sources.bounds.postgresql import REFRESHED
-from poller.sources.bounds.postgresql_origin import origin
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns.uniqueness import quoted
-from poller.sources.dialects.faults import Fault
+from poller.sources.faults import Fault
+from poller.sources.postgresql.bound import REFRESHED
+from poller.sources.postgresql.origin import origin
 from poller.sources.user_sql.literals import literal, mysql_account
 
 _POSTGRESQL = """

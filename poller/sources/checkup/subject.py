@@ -14,9 +14,9 @@ from poller import once
 from poller.databases import catalog
 from poller.model.cursor import Cursor
 from poller.sources import stamping
-from poller.sources.dialects.base import Records
+from poller.sources.database import Records
 from poller.sources.options import Options
-from poller.sources.reading.session import Session
+from poller.sources.session import Session
 
 PAGE = 501
 """A page of the default `batch_size`, and the row after it."""

@@ -11,8 +11,8 @@ from poller.sources.checkup.selective import compared, same_condition
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns import Column
 from poller.sources.columns.uniqueness import invalid_indexes, proof_of, weakened
-from poller.sources.reading.inspection import columns_of
-from poller.sources.reading.records import PROBE
+from poller.sources.inspection import columns_of
+from poller.sources.records import PROBE
 
 _EXAMPLE = datetime(2026, 4, 7, 1, 23, 45, 123456)  # noqa: DTZ001 - an example of a text
 

@@ -8,8 +8,7 @@ from poller.model.finding import Finding, ok, warn
 from poller.sources.checkup.fixes import definition_of, now_in, with_default
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns.moments import TextForm
-from poller.sources.stamping import Origin, promises_updates
-from poller.sources.stamping.expressions import Reading, read
+from poller.sources.stamping import Origin, Reading, promises_updates, read
 
 NEW_ROWS_ONLY = "new rows only"
 

@@ -11,11 +11,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-DIALECTS = {"postgresql": "postgres", "mysql": "mysql", "sqlite": "sqlite", "mssql": "tsql", "oracle": "oracle"}
-"""What sqlglot calls each family of databases."""
+from poller.databases.kinds import KINDS
+
 _OPERATOR = re.compile(r"[-+*/<>=~!@#%^&|`?]+")
 _SIGNED = re.compile(r"[-+*/<>=]+[-+]")
 """PostgreSQL: an operator followed by a sign, which looks like one operator."""
+
+
+def parser_of(family: str) -> str | None:
+    """What sqlglot calls a family of databases; None if it is not known."""
+    return KINDS[family].parser if family in KINDS else None
 
 
 class Unreadable(Exception):
@@ -44,7 +49,7 @@ def tokens(sql: str, family: str) -> list[Any]:
 
     try:
         with _quiet():
-            return list(sqlglot.tokenize(sql, read=DIALECTS.get(family)))
+            return list(sqlglot.tokenize(sql, read=parser_of(family)))
     except SqlglotError as error:
         raise Unreadable(_first_line(error)) from None
 
@@ -56,7 +61,7 @@ def _parsed(sql: str, family: str, condition: bool) -> Any:
 
     try:
         with _quiet():
-            return sqlglot.parse_one(sql, into=exp.Condition if condition else None, dialect=DIALECTS.get(family))
+            return sqlglot.parse_one(sql, into=exp.Condition if condition else None, dialect=parser_of(family))
     except SqlglotError as error:
         raise Unreadable(_first_line(error)) from None
     except RecursionError:

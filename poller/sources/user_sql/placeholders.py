@@ -61,7 +61,7 @@ def _at(token: Token, behind: Sequence[Token], after: Sequence[Token], family: s
     if kind == TokenType.PARAMETER and word:
         return _of_parameter(text, after[0], family)
     if kind == TokenType.VAR and text.startswith("$"):
-        taken = family == "sqlite" or (family in ("mysql", "oracle") and text[1:].isdigit())
+        taken = family == "sqlite" or (family == "mysql" and text[1:].isdigit())
         return text if taken else None
     return None
 

@@ -36,7 +36,7 @@ def limited_by(sql: str, tokens: Sequence[Token], family: str, cursor_column: st
     found = _within(tree, {}, cursor_column.lower())
     if found is None:
         return None
-    text: str = found.sql(dialect=user_sql.DIALECTS[family]).strip()
+    text: str = found.sql(dialect=user_sql.parser_of(family)).strip()
     return text.replace("LIMIT", "TOP", 1) if family == "mssql" and isinstance(found, exp.Limit) else text
 
 

@@ -170,8 +170,6 @@ def _connect_args(url: URL) -> dict[str, Any]:
             return {"connect_timeout": connect, "read_timeout": read, "write_timeout": read}
         case "mssql", "pyodbc":
             return {"timeout": int(connect)}
-        case "oracle", "oracledb":
-            return {"tcp_connect_timeout": connect}
     return {}
 
 

@@ -23,7 +23,6 @@ from sqlalchemy import (
     Table,
     Text,
     Unicode,
-    UnicodeText,
     literal_column,
 )
 from sqlalchemy.sql.elements import ColumnElement
@@ -54,7 +53,7 @@ def _body(dialect: str) -> TypeEngine[Any]:
         from sqlalchemy.dialects import mssql
 
         return mssql.NVARCHAR()  # of no length: (max)
-    return UnicodeText() if dialect == "oracle" else Text()
+    return Text()
 
 
 _LINE_NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up only INTEGER
@@ -95,10 +94,6 @@ def clock_of(dialect: str) -> Clock:
         from sqlalchemy.dialects import mssql
 
         return Clock(literal_column("sysutcdatetime()"), mssql.DATETIME2(6), _utc)  # type: ignore[no-untyped-call]
-    if dialect == "oracle":
-        from sqlalchemy.dialects import oracle
-
-        return Clock(literal_column("sys_extract_utc(systimestamp)"), oracle.TIMESTAMP(), _utc)
     # Elsewhere CURRENT_TIMESTAMP may be local time, which jumps by an hour: used only when it has a zone.
     return Clock(literal_column("CURRENT_TIMESTAMP"), DateTime(timezone=True), _aware)
 

@@ -33,7 +33,7 @@ def test_any_database_cuts_between_rows(any_db: str) -> None:
 @pytest.mark.parametrize("name", ["mssql+pyodbc", "oracle+oracledb"])
 def test_other_databases_skip_rows_by_their_own_words(name: str) -> None:
     """Compiled only: no such server runs in the tests."""
-    from poller.sources.dialects import dialect_for
+    from poller.sources.database import dialect_for
 
     dialect = dialect_for(sa.make_url(f"{name}://h/d").get_backend_name())
     assert dialect.at("a", "FROM t ORDER BY a", 7) == "SELECT a FROM t ORDER BY a OFFSET 7 ROWS FETCH NEXT 1 ROWS ONLY"

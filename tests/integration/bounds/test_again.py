@@ -10,7 +10,7 @@ import pytest
 
 from poller.errors import SourceError
 from poller.sources import SqlSource
-from poller.sources.reading.current_bound import AGAIN_FOR
+from poller.sources.current_bound import AGAIN_FOR
 from tests.integration.sources.tables import add_orders, closing, execute, make_orders, orders
 
 LONG_AGO = [f"2026-01-01 00:00:{second:02}" for second in range(9)]

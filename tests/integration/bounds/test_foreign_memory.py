@@ -11,8 +11,8 @@ import pytest
 from poller.databases.samplers import SharedSampler, join
 from poller.sources.bounds import MonotonicBound
 from poller.sources.bounds.heuristic import HighestSeen
-from poller.sources.bounds.postgresql_samples import Observed
 from poller.sources.bounds.sampled import ByCounter, ByTime
+from poller.sources.postgresql.samples import Observed
 from tests.integration.bounds.pretended import context
 from tests.support.foreign import VALUES, paths, with_value
 

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller.sources.bounds import followed, mysql_tracked
-from poller.sources.bounds.mysql_look import Look, look
+from poller.sources.mysql.look import Look, look
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
 
 

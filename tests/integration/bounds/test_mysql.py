@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from poller.ports import Bound
 from poller.sources.bounds import mysql_look, mysql_tracked
-from poller.sources.bounds.mysql_look import Look
+from poller.sources.mysql.look import Look
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
 from tests.integration.sources.tables import execute
 from tests.support.mysql import MySqlServer

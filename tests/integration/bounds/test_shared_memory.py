@@ -11,9 +11,9 @@ import pytest
 
 from poller.databases.samplers import Reading, Samplers, SharedSampler
 from poller.sources.bounds import mysql_look, mysql_tracked, mysql_turn
-from poller.sources.bounds.mysql_look import Look
-from poller.sources.bounds.mysql_tracked import Tracked
-from poller.sources.bounds.postgresql_samples import Observed
+from poller.sources.mysql.look import Look
+from poller.sources.mysql.tracked import Tracked
+from poller.sources.postgresql.samples import Observed
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 HERE = Reading("server", "", "app", "")

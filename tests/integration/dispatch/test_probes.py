@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from poller.sources.reading import learned
 
 from poller import Poller
 from poller.delivery import result as results
@@ -19,8 +20,7 @@ from poller.ports import Found
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
 from poller.sources.bounds import postgresql_samples
-from poller.sources.reading import learned
-from poller.sources.reading.inspection import inspect_source
+from poller.sources.inspection import inspect_source
 from poller.stores import MemoryStore
 from tests.integration.bounds.tables import session
 from tests.integration.sources.tables import TIMESTAMP, execute, family

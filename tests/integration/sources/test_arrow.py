@@ -21,8 +21,9 @@ from tests.integration.sources.tables import closing, execute
 pytest.importorskip("pyarrow")
 pytest.importorskip("adbc_driver_postgresql")
 
-from poller.sources.arrow import session as adbc
 from poller.sources.reading import tables
+
+from poller.sources.arrow import session as adbc
 
 COLUMNS = {
     "at": ("timestamptz", "timestamptz '2026-01-01 00:00:00.000001Z' + n / 3 * interval '0.7 s'"),

@@ -12,8 +12,8 @@ from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
 
 from poller.model.cursor import Cursor
 from poller.sources.columns import Column, Family
-from poller.sources.dialects import dialect_for
-from poller.sources.reading.page import Relation, Statements
+from poller.sources.database import dialect_for
+from poller.sources.page import Relation, Statements
 
 ENGINES: dict[str, Callable[[], Any]] = {
     "mssql": mssql.dialect,

@@ -14,7 +14,7 @@ from poller import Poller
 from poller.errors import SourceError
 from poller.observability import PollerEvent, log_events
 from poller.sources import SqlSource
-from poller.sources.dialects.faults import driver_code
+from poller.sources.faults import driver_code
 from poller.stores.memory import MemoryStore
 from tests.integration.sources.tables import closing, execute, make_orders, orders
 

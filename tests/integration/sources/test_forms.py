@@ -13,7 +13,7 @@ import pytest
 from poller.errors import SourceError
 from poller.sources import SqlSource
 from poller.sources.columns.moments import TextForm
-from poller.sources.reading.forms import FormWatch, is_odd
+from poller.sources.sqlite.forms import FormWatch, is_odd
 from tests.integration.sources.tables import add_orders, closing, drain, make_orders, orders
 
 SECONDS = ("09:59:59", "10:00:00", "10:00:01")

@@ -12,8 +12,8 @@ from sqlalchemy.exc import OperationalError
 
 from poller.errors import SourceError
 from poller.sources import SqlSource
-from poller.sources.dialects.faults import Fault
-from poller.sources.reading.lag import PAGE_EVERY
+from poller.sources.faults import Fault
+from poller.sources.lag import PAGE_EVERY
 from tests.integration.sources.tables import TIMESTAMP, add_orders, closing, execute, family, orders
 
 CAP = 5

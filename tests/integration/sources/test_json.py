@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from poller.errors import ConfigError
 from poller.sources import SqlSource
-from poller.sources.dialects import dialect_for, json_values
+from poller.sources.database import dialect_for
+from poller.sources.postgresql import json as json_values
 from tests.integration.sources.tables import closing, drain, execute, orders
 
 DOCUMENTS = (

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from poller.errors import SourceError
 from poller.sources import SqlSource
-from poller.sources.reading.lag import LAG_KEPT
+from poller.sources.lag import LAG_KEPT
 from tests.integration.sources.tables import TIMESTAMP, add_orders, closing, execute, family, orders
 
 STAMPS = ["2026-01-05 10:00:00", "2026-01-05 10:00:01"]

@@ -208,7 +208,7 @@ def test_the_pages_together_are_the_table_in_the_databases_order(any_db: str, da
 
 @pytest.mark.parametrize("value", [Decimal("1.10"), uuid.UUID(int=7), b"\x00\xff", 7, "x"])
 def test_json_values_are_exact(value: Any) -> None:
-    from poller.sources.reading.keys import json_value
+    from poller.sources.keys import json_value
 
     kept = json_value(value)
     assert type(kept) in {int, str}

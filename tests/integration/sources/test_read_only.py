@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
-from poller.sources.dialects import read_only
+from poller.sources import read_only
 from tests.integration.bounds.tables import add, ids, make
 from tests.integration.bounds.tables import source as stamped
 from tests.integration.sources.tables import closing, execute, make_orders, orders

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from poller.errors import SourceError
 from poller.sources.connection import Database
-from poller.sources.dialects import dialect_for
+from poller.sources.database import dialect_for
 from poller.sources.engines import make_engine
 from tests.integration.sources.tables import closing, drain, execute, make_orders, orders
 

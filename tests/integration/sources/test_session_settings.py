@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from poller.errors import SourceError
 from poller.sources import SqlSource
 from poller.sources.columns import Column, Family
-from poller.sources.dialects import dialect_for
+from poller.sources.database import dialect_for
 from tests.integration.sources.tables import closing, drain, execute, orders
 from tests.support.postgres import PostgresServer
 

@@ -11,11 +11,22 @@ from zoneinfo import ZoneInfo
 import pytest
 from sqlalchemy.exc import ProgrammingError
 
-from poller.sources.stamping import Origin, Stamp, Watched, mssql, oracle
-from poller.sources.stamping.expressions import LOCAL, Reading, assigned, is_earlier, read
-from poller.sources.stamping.following import follow
-from poller.sources.stamping.rules import Rule
-from poller.sources.stamping.zones import instants, of_name
+from poller.sources.stamping import (
+    LOCAL,
+    Origin,
+    Reading,
+    Rule,
+    Stamp,
+    Watched,
+    assigned,
+    follow,
+    instants,
+    is_earlier,
+    mssql,
+    of_name,
+    oracle,
+    read,
+)
 
 YEAR = instants(datetime(2026, 7, 1, tzinfo=UTC))
 

@@ -11,7 +11,7 @@ import pytest
 from poller.ports import WatchedSource
 from poller.sources import SqlSource
 from poller.sources.facts import read_columns, read_facts
-from poller.sources.reading.inspection import Inspection
+from poller.sources.inspection import Inspection
 from tests.integration.sources.tables import TEXT, TIMESTAMP, execute, family
 
 CURSOR = {"updated_at": {"family": "timestamp", "type": "timestamp without time zone"}}

@@ -171,7 +171,7 @@ def test_what_passes_the_proxy_is_counted() -> None:
     [
         ("/x/site-packages/psycopg/connection.py", "wait", DATABASE),
         ("/x/site-packages/psycopg/cursor.py", "fetchall", DRIVER),
-        ("/r/poller/sources/reading/page.py", "page", READING),
+        ("/r/poller/sources/page.py", "page", READING),
         ("/r/poller/delivery/tick.py", "run", TICKING),
         ("/usr/lib/python3/json/__init__.py", "loads", REST),
     ],

@@ -48,14 +48,14 @@ FACTS = (
     ),
     _mutant(
         "what a page shows is not compared",
-        "sources/reading/learned.py",
+        "sources/learned.py",
         "if self._known is not None and shown not in self._agreed:",
         "if False:",
         "integration/sources/test_changes.py::test_sqlite_a_table_made_with_another_type_is_looked_at_again[table]",
     ),
     _mutant(
         "what no page shows is not asked",
-        "sources/reading/learned.py",
+        "sources/learned.py",
         "if not rows or tuple(rows[0]) != watch.found:",
         "if False:",
         "integration/sources/test_facts.py::test_so_does_one_of_a_view_or_query[query-False]",

@@ -172,7 +172,7 @@ OF_TESTS = (
         "a bound serves again after a reconnect",
         (
             Edit(
-                "sources/reading/current_bound.py",
+                "sources/current_bound.py",
                 "made_for is not known or lent is not self._database.lent()",
                 "made_for.cursor != known.cursor",
             ),

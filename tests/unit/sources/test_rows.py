@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from poller.sources.dialects.documents import Documents
-from poller.sources.reading.keys import LazyCursors, ReadPlan
-from poller.sources.reading.rows import LazyRows, Records, changeable
+from poller.sources.keys import LazyCursors, ReadPlan
+from poller.sources.rows import LazyRows, Records, changeable
+from poller.sources.values import Documents
 
 NAMES = (
     "id",

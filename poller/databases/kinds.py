@@ -1,0 +1,51 @@
+"""The kinds of databases that are known, by family: the one table of their names (another is in no other module)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One family of databases.
+
+    Attributes:
+        extra: our extra that installs the recommended driver. drivers: SQLAlchemy's names of its drivers, that one
+            first. aliases: other names of it in URLs. port: its default port; None for a file.
+        database_option: the option of a URL that names the database. parser: what sqlglot calls it.
+        reader: the class in `poller.sources.FAMILY.database` that reads tables.
+    """
+
+    extra: str
+    drivers: tuple[str, ...]
+    port: int | None
+    database_option: str
+    parser: str
+    reader: str
+    aliases: tuple[str, ...] = ()
+
+
+KINDS = {
+    "postgresql": Kind("postgres", ("psycopg", "psycopg2"), 5432, "dbname", "postgres", "PostgreSql", ("postgres",)),
+    "mysql": Kind(
+        "mysql",
+        ("pymysql", "mysqldb", "mariadbconnector", "mysqlconnector"),
+        3306,
+        "database",
+        "mysql",
+        "MySql",
+        ("mariadb",),
+    ),
+    "sqlite": Kind("", (), None, "database", "sqlite", "Sqlite"),
+    "mssql": Kind("mssql", ("pyodbc", "pymssql"), 1433, "database", "tsql", "SqlServer"),
+}
+
+
+def family_named(name: str) -> str:
+    """The family that SQLAlchemy's name of a backend means; the name itself if it is not known."""
+    return next((family for family, kind in KINDS.items() if name in kind.aliases), name)
+
+
+def kind_of(name: str) -> Kind | None:
+    """The kind that SQLAlchemy's name of a backend means; None if it is not known."""
+    return KINDS.get(family_named(name))

@@ -1,0 +1,430 @@
+"""The interface of a dialect: how one family of databases renders a cursor, reads it back, and selects a page."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from importlib import import_module
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, CursorResult, Engine
+from sqlalchemy.exc import DBAPIError
+
+from poller.databases.kinds import KINDS
+from poller.databases.samplers import FOUR_BYTES, Reading, session_of
+from poller.errors import ConfigError
+from poller.model.cursor import KeyValue
+from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
+from poller.sources.columns.exact import Exact
+from poller.sources.faults import Fault
+from poller.sources.values import CONVERSION_ERRORS, Documents, Reread, plain
+
+Form: TypeAlias = Literal["parsed", "text", "exact"]
+"""How values come: as Python's; with JSON as plain text; with JSON and intervals as marked text (`ports.JsonText`)."""
+
+
+class PageForm(enum.Enum):
+    """How "after this cursor" is written, so that the index is used deep inside a tie too (sources.md)."""
+
+    ROW_VALUES = "row values"
+    AND_OR = ">= AND (OR)"
+    """For counts, and for composite keys inside a tie."""
+    TWO_RANGES = "two ranges"
+
+
+@dataclass(frozen=True)
+class Records:
+    """What a statement returned: column names, rows, the driver's own description of the columns, and what was JSON in
+    them; `any_text` and `escaped` as in `Reread`."""
+
+    names: tuple[str, ...]
+    rows: Sequence[Any]
+    description: Sequence[Sequence[Any]] = ()
+    any_text: bool = False
+    escaped: frozenset[tuple[int, int]] = frozenset()
+    documents: Documents = field(default_factory=Documents)
+    origins: Sequence[int] = ()
+    """Of each column the number of the relation that it comes from, where the server says it."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where a dialect learns the columns' types.
+
+    `table`, `schema`: as configured, None for a query. `reflected` is SQLAlchemy's view of its columns, None for a
+    query; `columns` are the quoted, qualified names;
+    `condition` is the checked filter; `keys` the key columns; `described` a result without rows of these columns.
+    """
+
+    relation: str
+    columns: Mapping[str, str]
+    reflected: Mapping[str, Mapping[str, Any]] | None
+    cursor: str
+    condition: str | None = None
+    keys: Sequence[str] = ()
+    described: Records | None = None
+    table: str | None = None
+    schema: str | None = None
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What a page rests on and no result shows, as it was when the table was looked at.
+
+    Attributes:
+        sql, params: what asks again, after each page that has rows; empty where a result does show it (`Dialect.seen`).
+        found: its row.
+        object: which object has the table's name; None if that is not known here.
+        collations: by which a column's text is sorted, with its version, by the column's name.
+        digits: how many digits of a second a column shows, where this is not what its type surely holds.
+        types: of a column of numbers its type with the places that it holds, where `Column.sql_type` does not say them.
+    """
+
+    sql: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    found: tuple[Any, ...] = ()
+    object: str | None = None
+    collations: Mapping[str, str] = field(default_factory=dict)
+    digits: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A SELECT of settings, and what it must find."""
+
+    sql: str
+    values: Mapping[str, str]
+
+
+class Place(NamedTuple):
+    """Where a session leads: the server with its start, database, user, the settings that names, texts and times depend
+    on, and the privileges that a session keeps from when it was opened. What a source learned on one session is true on
+    another one of an equal place; on any other it is learned anew.
+
+    Attributes:
+        reading: for sharing samples; None if they cannot be shared.
+    """
+
+    place: Hashable
+    reading: Reading | None
+
+
+class Runner(Protocol):
+    """Runs one statement in autocommit."""
+
+    def __call__(self, sql: str, params: Mapping[str, Any] | None = None) -> Records: ...
+
+
+class Dialect:
+    """The rules that most families share; each module overrides the others."""
+
+    family: ClassVar[str] = ""
+    form: ClassVar[PageForm] = PageForm.TWO_RANGES
+    clock: ClassVar[str] = ""
+    """An expression: the server's clock in UTC as text, `YYYY-MM-DDTHH:MM:SS.ffffffZ`."""
+    key_form: ClassVar[PageForm] = PageForm.AND_OR
+    """How two keys are compared inside a tie, where the page is two ranges."""
+    alias_word: ClassVar[str] = "AS "
+    types_belong_to_values: ClassVar[bool] = False
+    """Whether each row may hold another type in the same column."""
+    holds_impossible_dates: ClassVar[bool] = False
+    """Whether a date that no calendar has may be stored; its text may be read back as NULL."""
+    forced: ClassVar[frozenset[str]] = frozenset()
+    """Driver arguments that a URL cannot change: with another value, values are read wrongly."""
+    catalog_first: ClassVar[str] = ""
+    """A statement after which the catalog is shown whole, whatever a function in a view has set."""
+    conversion_breaks: ClassVar[bool] = True
+    """Whether a connection is unusable after a value that the driver could not convert: the rest was not read."""
+    scalar_codes: ClassVar[frozenset[int]] = frozenset()
+    """Codes by which drivers name types in a description, of types whose values nobody can change in place."""
+    takes_z: ClassVar[bool] = True
+    """Whether the text of an instant may end with `Z` where a time is bound."""
+    keeps_privileges: ClassVar[bool] = False
+    """Whether a session has the privileges of the moment when it was opened, for as long as it lasts."""
+    session_number: ClassVar[str] = ""
+    """A SELECT of the server's number of this session; empty where drivers do not know theirs."""
+    keeps_objects: ClassVar[bool] = True
+    """Whether a table stays the same object (`TableFacts.object`) when it is rebuilt, as maintenance does."""
+    one_row: ClassVar[str] = ""
+    """What a SELECT without a table needs after it."""
+    is_file: ClassVar[bool] = False
+    """True if a database is a file: connections cost nothing, and its locks are per process."""
+
+    # ------------------------------------------------------------------------------------------------- the session
+
+    def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
+        """Driver arguments that limit how long connecting and waiting may take."""
+        return {}
+
+    def session(self, connection: Connection, timeout: timedelta) -> list[str]:
+        """Statements that set up a new session, the server's own query timeout among them."""
+        return []
+
+    def adopt(self, dbapi: Any, timeout: timedelta) -> None:
+        """Set up the driver's connection where a statement cannot."""
+
+    def limit(self, connection: Connection, dbapi: Any, timeout: timedelta) -> list[str]:
+        """Statements that give a session which is set up another query timeout; what is the driver's is set here."""
+        self.adopt(dbapi, timeout)
+        return []
+
+    def settings(self, connection: Connection) -> Any:
+        """A session's settings, before anything of the users' ran in it: for `restore`."""
+        return None
+
+    def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
+        """Give a session its settings back, all but whether it may write; `before`: what `settings` said, None where it
+        was not asked. False where they may be others now, and the session must not be used again."""
+        return True
+
+    def read_values(self, dbapi: Any, form: Form) -> None:
+        """Set up how the driver's connection returns JSON and intervals, again where it was set up otherwise; `exact`
+        as far as the driver can. Raises: ConfigError naming `json`, where the driver cannot return text."""
+
+    def json_columns(self, table: str, schema: str | None, run: Runner) -> frozenset[str]:
+        """The columns of JSON that the driver returns as plain text; `table`, `schema`: quoted. Empty if the driver's
+        values say it themselves."""
+        return frozenset()
+
+    def before(self, dbapi: Any, timeout: timedelta) -> None:
+        """Called before each statement."""
+
+    def holds_session(self, connection: Connection) -> bool:
+        """Whether all statements of this connection surely reach one session of one server: what was sampled on it may
+        then be used again. Behind a pooler the driver's number of the session differs from the server's."""
+        if not self.session_number:
+            return False
+        number = connection.execute(sa.text(self.session_number)).scalar()
+        driver = session_of(connection)
+        return number is not None and driver is not None and (int(number) - driver) % FOUR_BYTES == 0
+
+    def make_read_only(self, connection: Connection) -> None:
+        """Make a new session of ours read-only (security.md). Raises what the driver raises."""
+
+    def resume(self, connection: Connection) -> None:
+        """The same session comes in another connection of SQLAlchemy."""
+
+    def is_pooled(self, connection: Connection) -> bool:
+        """True if each statement is a transaction, since the next one may run in another client's session."""
+        return False
+
+    def place(self, connection: Connection) -> Place:
+        """Where a session of a pool leads; asked once. A database that is not asked makes each session a place of its
+        own: that is always right, and costs the learning. Raises what the driver raises if the connection broke."""
+        return Place(object(), None)
+
+    def in_memory(self, engine: Engine) -> bool:
+        """True if the database ends with its connections: the program's own are then used, with their right to write.
+        Any other connection is detached from the engine's pool."""
+        return False
+
+    def file(self, engine: Engine) -> Hashable:
+        """Which file the engine leads to now; None for a database that is none. Raises: SourceUnavailable."""
+        return None
+
+    # --------------------------------------------------------------------------- what is not known for lack of a row
+
+    def emptiness(self, relation: str, cursor: str, run: Runner) -> tuple[str, Any] | None:
+        """A SELECT of one value, and that value now: while it stays, no row has a cursor, and no definition of a table
+        or view changed. Cheaper than an inspection that finds no row. None where it has a row, or there is no such
+        SELECT.
+
+        Args:
+            relation: what is read; cursor: its column, quoted and qualified.
+        """
+        return None
+
+    # --------------------------------------------------------------------------- values that the driver cannot convert
+
+    def unreadable(self, error: BaseException) -> bool:
+        """Whether the driver failed on a value that the database sent."""
+        return isinstance(error, CONVERSION_ERRORS)
+
+    def lenient(self, dbapi: Any) -> AbstractContextManager[None]:
+        """While open, the driver returns as text what it cannot convert, where it supports that."""
+        return contextlib.nullcontext()
+
+    def keeping(self) -> AbstractContextManager[Documents]:
+        """While open, what the driver parses as JSON is kept with its text, where it can be."""
+        return contextlib.nullcontext(Documents())
+
+    def fetch_leniently(self, result: CursorResult[Any]) -> Reread:
+        """The rows of a statement that ran while `lenient` was open. Raises what the driver raises."""
+        return plain(result.all())
+
+    # ------------------------------------------------------------------------------------------------- the columns
+
+    def seen(self, dbapi: Any, found: Records, columns: Collection[str]) -> Hashable:
+        """What a result shows of the types that these of its columns have, at no cost: a change of a type raises no
+        error in the database."""
+        described = zip(found.names, found.description, strict=False)
+        return tuple(sorted((str(name), one[1], *one[4:6]) for name, one in described if name in columns))
+
+    def origins(self, cursor: Any) -> Sequence[int]:
+        """See `Records.origins`; `cursor`: the driver's."""
+        return ()
+
+    def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
+        """What a page rests on and no result shows; `texts`: the key columns that hold text."""
+        return Watch()
+
+    def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
+        """The cursor's and key's columns by name; None where they are not known until a row exists."""
+        names = ", ".join(look.columns.values())
+        if look.reflected is not None:
+            return {
+                name: self.from_type(name, look.reflected[name]["type"], look.reflected[name].get("nullable"))
+                for name in look.columns
+            }
+        records = run(self.limited(names, f"FROM {look.relation}", 1))
+        if records.rows and any(value is None for value in records.rows[0]):
+            records = self._with_values(look, names, run)
+        if not records.rows:
+            return None
+        first = records.rows[0]
+        return {
+            name: self.from_value(name, value, description)
+            for name, value, description in zip(look.columns, first, records.description, strict=True)
+        }
+
+    def _with_values(self, look: Look, names: str, run: Runner) -> Records:
+        """A row of a query without a NULL in these columns, since a NULL shows no type. Else a row that would be read,
+        if there is one, so that its key is refused."""
+        every = " AND ".join(f"{column} IS NOT NULL" for column in look.columns.values())
+        records = run(self.limited(names, f"FROM {look.relation} WHERE {every}", 1))
+        if records.rows:
+            return records
+        filtered = f"{look.condition} AND " if look.condition else ""
+        rest = f"FROM {look.relation} WHERE {filtered}{look.columns[look.cursor]} IS NOT NULL"
+        return run(self.limited(names, rest, 1))
+
+    def types(self, look: Look, run: Runner) -> dict[str, Column]:
+        """Columns whose values are only ever read as text, by name. What is found depends on no row: the text of a
+        value must be the same in every process."""
+        if look.reflected is not None:
+            return {name: self.from_type(name, look.reflected[name]["type"], None) for name in look.columns}
+        described = run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0)).description
+        return {name: self.from_value(name, None, one) for name, one in zip(look.columns, described, strict=True)}
+
+    def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
+        """A column from its SQLAlchemy type."""
+        raise NotImplementedError
+
+    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
+        """A column of a query, from a value of it and the driver's description."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------- expressions
+
+    def render(self, sql: str, column: Column) -> str:
+        """An expression: the value's text in the form of sources.md, "Cursor fidelity"."""
+        raise NotImplementedError
+
+    def exact(self, column: Column, dbapi: Any) -> Exact | None:
+        """How the text that `render` gives is made of the value that this connection's driver returns; None where only
+        the database can make it."""
+        return None
+
+    def rests_on(self, columns: Iterable[Column]) -> Settings | None:
+        """The settings of the session that the texts of these columns depend on, as `session` makes them; None where
+        there are none."""
+        return None
+
+    def text(self, sql: str, column: Column) -> str:
+        """An expression: the text of a value that is not read back, whatever its type is; NULL for NULL."""
+        return self.render(sql, column)
+
+    def cast(self, bind: str, column: Column) -> str:
+        """An expression: the value that a bound text was made of."""
+        return f"CAST({bind} AS {column.sql_type})" if column.sql_type else bind
+
+    def bind(self, value: KeyValue, column: Column) -> Any:
+        """What is bound for a stored text or number, inside of `cast`."""
+        if column.family is Family.BYTES:
+            return bytes.fromhex(str(value))
+        if column.family is Family.INTEGER or (column.family in NUMBERS and not column.sql_type):
+            return int(value)
+        if column.family in MOMENTS and not self.takes_z:
+            return str(value).removesuffix("Z")
+        return value
+
+    def is_null(self, sql: str) -> str:
+        """The condition for NULL in a column that is declared NOT NULL, where that may not be enforced."""
+        return f"{sql} IS NULL"
+
+    def tie(self, cursor: str, value: str) -> str:
+        """The condition for a row inside the tie of one cursor value."""
+        return f"{cursor} = {value}"
+
+    def limited(self, select: str, rest: str, limit: int) -> str:
+        """A SELECT of at most `limit` rows."""
+        return f"SELECT {select} {rest} LIMIT {limit:d}"
+
+    def at(self, select: str, rest: str, skip: int) -> str:
+        """A SELECT of the row after the first `skip` ones; `rest` ends with an ORDER BY."""
+        return f"SELECT {select} {rest} LIMIT 1 OFFSET {skip:d}"
+
+    # ------------------------------------------------------------------------------------------------------ errors
+
+    def hidden_by(self, error: DBAPIError, run: Runner) -> str:
+        """What would have hidden rows, where the server refused a statement for that; empty for any other error. Raises
+        what the driver raises."""
+        return ""
+
+    def classify(self, error: DBAPIError) -> Fault:
+        """What a driver's error means."""
+        raise NotImplementedError
+
+
+def dialect_for(family: str) -> Dialect:
+    """The dialect of a family as `identity.family_of` names it. Its folder is imported with the first source of it:
+    SQLAlchemy's dialects of other databases would slow down the start of every command.
+
+    Raises: ConfigError naming `url` for a database that poller has no rules for.
+    """
+    if family not in KINDS:
+        raise ConfigError(
+            f"`url` names a {family} database, and poller has no rules for reading one without skipping rows.",
+            key="url",
+            next_step=f"Supported: {', '.join(sorted(KINDS))} (MariaDB as mysql).",
+        )
+    home = import_module(f"poller.sources.{family}.database")
+    made: Dialect = getattr(home, KINDS[family].reader)()
+    return made
+
+
+def family_by_type(kind: Any) -> Family:
+    """The family of a SQLAlchemy type, as far as it is the same in all databases."""
+    if isinstance(kind, sa.DateTime):
+        return Family.TIMESTAMPTZ if getattr(kind, "timezone", False) else Family.TIMESTAMP
+    simple: tuple[tuple[Any, Family], ...] = (
+        (sa.Date, Family.DATE),
+        (sa.Enum, Family.UNFIT),
+        (sa.Boolean, Family.UNFIT),
+        (sa.Integer, Family.INTEGER),
+        (sa.Uuid, Family.UUID),
+        (sa.Float, Family.UNFIT),
+        (sa.Numeric, Family.NUMERIC),
+        (sa.String, Family.TEXT),
+        (sa.LargeBinary, Family.BYTES),
+        (sa.types._Binary, Family.BYTES),
+    )
+    return next((family for base, family in simple if isinstance(kind, base)), Family.UNFIT)
+
+
+_KINDS = ((int, Family.INTEGER, ""), (str, Family.TEXT, ""), (bytes, Family.BYTES, ""))
+
+
+def by_value(name: str, value: Any, kinds: Sequence[tuple[type, Family, str]] = ()) -> Column:
+    """A query's column by its value: the first of `kinds` (Python type, family, type for a CAST), or of those that are
+    the same in all databases, that fits; else unfit."""
+    for kind, family, sql_type in (*kinds, *_KINDS):
+        if isinstance(value, kind):
+            return Column(name=name, family=family, sql_type=sql_type)
+    return Column(name=name, family=Family.UNFIT)

@@ -1,0 +1,315 @@
+"""What the database says of the table or query: columns, types, and whether the key is unique."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Inspector
+from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
+
+from poller.databases import catalog
+from poller.errors import ConfigError, SourceError
+from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
+from poller.sources.columns.uniqueness import proof_of, quoted, weakened
+from poller.sources.connection import Database
+from poller.sources.database import Look, Records, Watch
+from poller.sources.faults import SCHEMA_FAULTS
+from poller.sources.options import Options
+from poller.sources.page import Relation
+from poller.sources.sqlite.forms import mixed_forms
+
+_POSTGRESQL = sa.text("""
+with recursive made (number, type, digits, firm) as (
+    select a.attnum, a.atttypid, a.atttypmod, a.attnotnull
+      from pg_attribute a join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p', 'f', 'v', 'm')
+     where a.attrelid = to_regclass(:name) and a.attnum > 0 and not a.attisdropped
+  union all
+    select m.number, t.typbasetype, t.typtypmod, m.firm or t.typnotnull
+      from made m join pg_type t on t.oid = m.type and t.typtype = 'd'
+)
+select cast(a.attname as text) as name, bool_or(m.firm) as firm, nullif(max(m.digits), -1) as digits
+  from made m join pg_attribute a on a.attrelid = to_regclass(:name) and a.attnum = m.number
+ group by a.attname, m.number order by m.number
+""")
+"""Of each column: its name, whether it or its domain is NOT NULL, and the number in parentheses after its type."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What is known once the source has a row, or its types are known without one.
+
+    Attributes:
+        names: all columns in order; cursor, keys: the columns of the cursor; ordering: of the ordering key, where it
+            is not the key.
+        provable: the database itself guarantees the key; where it does not (views, queries, tables that others inherit
+            from), rows are checked.
+        seen: what a result showed of the cursor's and the key's types just before all of this was asked: a page that
+            shows another thing was read under other types. watch: what no result shows of them.
+    """
+
+    names: tuple[str, ...]
+    cursor: Column
+    keys: tuple[Column, ...]
+    provable: bool
+    ordering: tuple[Column, ...] = ()
+    seen: Hashable = None
+    watch: Watch = field(default_factory=Watch)
+
+
+def inspect_source(
+    database: Database,
+    options: Options,
+    relation: Relation,
+    quote: Callable[[str], str],
+    ordering: Sequence[str] = (),
+) -> Inspection | None:
+    """Ask once. None where the types are not known until a row exists (SQLite, queries).
+
+    `ordering`: the ordering key's columns, where they are not the key columns.
+
+    Raises: SourceError naming the table or column; ConfigError naming `cursor_time_zone`; what the driver raises.
+    """
+    wanted = dict.fromkeys([options.cursor_column, *options.pk_columns])
+    by_name = {name: f"{relation.alias}.{quote(name)}" for name in wanted}
+    inspector = None if options.table is None else catalog.inspector(database.connection())
+    reflected: dict[str, dict[str, Any]] | None = None
+    described: Records | None = None
+    refused: DBAPIError | None = None
+    seen: Hashable = None
+    try:  # before anything else is asked: what is changed meanwhile, a page shows
+        chosen = "*" if inspector is None else ", ".join(by_name.values())
+        described = database.run(database.dialect.limited(chosen, f"FROM {relation.sql}", 0))
+        seen = database.dialect.seen(database.driver_connection(), described, wanted)
+    except DBAPIError as error:
+        if inspector is None or database.dialect.classify(error) not in SCHEMA_FAULTS:
+            raise
+        refused = error  # what is missing is named below
+    if inspector is not None:
+        if database.dialect.catalog_first:
+            database.connection().exec_driver_sql(database.dialect.catalog_first)
+        reflected = _reflect(inspector, options)
+        names = tuple(reflected)
+    else:
+        names = described.names if described is not None else ()
+    _refuse_unknown(options, names, [*wanted, *(options.columns or ())])
+    _refuse_unknown(options, names, ordering, key="ordering_key")
+    if refused is not None:
+        raise refused
+    inherited = False
+    if inspector is not None and reflected is not None:
+        firm, inherited = weakened(inspector, options.table or "", options.schema_name, list(wanted))
+        for name in wanted:
+            if reflected[name].get("nullable") is False and not firm.get(name, True):
+                reflected[name]["nullable"] = None
+    look = Look(
+        relation=relation.sql,
+        columns=by_name,
+        reflected=reflected,
+        cursor=options.cursor_column,
+        condition=relation.condition,
+        keys=options.pk_columns,
+        described=described,
+        table=options.table,
+        schema=options.schema_name,
+    )
+    provable = inspector is not None and _is_base_table(inspector, options)
+    if inspector is not None and provable:
+        _refuse_weak_key(inspector, options, reflected or {})
+    columns = database.dialect.columns(look, database.run)
+    if columns is None:
+        return None
+    cursor = columns[options.cursor_column]
+    keys = tuple(columns[name] for name in options.pk_columns)
+    _refuse_unfit(options, cursor, keys)
+    of_text = [key.name for key in keys if key.family is Family.TEXT]
+    watch = database.dialect.watch(look, of_text, database.run, database.connection())
+    keys = tuple(replace(key, collation=watch.collations.get(key.name)) for key in keys)
+    texts: Mapping[str, Column] = {}
+    if ordering:
+        by_name = {name: f"{relation.alias}.{quote(name)}" for name in ordering}
+        texts = database.dialect.types(replace(look, columns=by_name, described=None), database.run)
+    return Inspection(
+        names=names,
+        cursor=cursor,
+        keys=keys,
+        provable=provable and not inherited,
+        ordering=tuple(texts[name] for name in ordering),
+        seen=seen,
+        watch=watch,
+    )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence with the most similar known name, or with some of them."""
+    names = list(known)
+    folded = {n.lower(): n for n in names}
+    near = difflib.get_close_matches(name.lower(), folded, n=1)
+    if near:
+        return f"Did you mean {folded[near[0]]!r}?"
+    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"There are: {shown}." if names else ""
+
+
+def odd_value(options: Options, value: object, column: str | None = None) -> SourceError:
+    """The error for a value unlike the others of its column (the cursor's, unless another is given)."""
+    name = column or options.cursor_column
+
+    def message(quoted: str) -> str:
+        return (
+            f"{options.what}: column {name} holds {quoted}, which has another form than its other values or is not a"
+            " date; such rows do not sort by time."
+        )
+
+    return SourceError(
+        message(repr(str(value)[:40])),
+        without_values=message("a value"),
+        table=options.what,
+        column=name,
+        next_step="Write all of them in one form, or leave the odd ones out with a `filter`.",
+    )
+
+
+def columns_of(inspector: Inspector, table: str, schema: str | None) -> dict[str, dict[str, Any]]:
+    """What SQLAlchemy says of a table's columns, by name; empty without such a table. Raises what the driver raises.
+
+    PostgreSQL is asked in our own words: SQLAlchemy's come with JSON in them, which this connection may return as text,
+    or by a parser of the application's own. The server's description of a result has the types; here are the digits of
+    a second, for drivers that do not report them."""
+    if inspector.dialect.name == "postgresql":
+        assert isinstance(inspector.bind, Connection)  # noqa: S101 - inspected over the connection in use
+        rows = catalog.rows(inspector.bind, _POSTGRESQL, {"name": quoted(table, schema)})
+        return {row.name: {"name": row.name, "nullable": not row.firm, "digits": row.digits} for row in rows}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SAWarning)  # the dialect distinguishes unknown types
+            return {column["name"]: dict(column) for column in inspector.get_columns(table, schema=schema)}
+    except NoSuchTableError:
+        return {}
+
+
+def _reflect(inspector: Inspector, options: Options) -> dict[str, dict[str, Any]]:
+    table = options.table or ""
+    found = columns_of(inspector, table, options.schema_name)
+    if found:
+        return found
+    schema = options.schema_name
+    known = [*inspector.get_table_names(schema=schema), *inspector.get_view_names(schema=schema)]
+    elsewhere = f"Schema {schema!r} has none, or is not visible. " if schema and not known else ""
+    raise SourceError(
+        f"There is no table or view {options.what!r} that the poller's database user can see.",
+        table=options.what,
+        next_step=f"{elsewhere}{did_you_mean(table, known)} Check `table` and `schema`.".strip(),
+    )
+
+
+def _refuse_unknown(options: Options, names: tuple[str, ...], wanted: Iterable[str], key: str = "") -> None:
+    doubles = {name for name in names if names.count(name) > 1}
+    if doubles:
+        raise SourceError(
+            f"{options.what} has two columns named {min(doubles)!r}.",
+            table=options.what,
+            column=min(doubles),
+            next_step="Give one of them another name with AS.",
+        )
+    for name in wanted:
+        if name not in names:
+            key = key or (
+                "cursor_column"
+                if name == options.cursor_column
+                else "pk_columns"
+                if name in options.pk_columns
+                else "columns"
+            )
+            raise SourceError(
+                f"{options.what} has no column {name!r} (key `{key}`).",
+                table=options.what,
+                column=name,
+                next_step=did_you_mean(name, names),
+            )
+
+
+def _refuse_unfit(options: Options, cursor: Column, keys: tuple[Column, ...]) -> None:
+    what = options.what
+    if options.cursor_kind == "timestamp+pk":
+        if cursor.odd is not None:
+            raise mixed_forms(options, cursor.odd.form, cursor.odd.value, dict(cursor.odd.key))
+        if cursor.family not in MOMENTS and cursor.form is None:
+            raise SourceError(
+                f"{what}: cursor column {cursor.name} holds {_kind(cursor)} values, not timestamps.",
+                table=what,
+                column=cursor.name,
+                next_step="Name a timestamp column; for seconds or milliseconds as a number, a generated column or a"
+                ' `query` that makes a timestamp of them. cursor_kind = "integer+pk" is for numbers that a sequence or'
+                " AUTOINCREMENT hands out.",
+            )
+        zoned = cursor.family is Family.TIMESTAMPTZ or (cursor.form is not None and cursor.form.zone != "")
+        if not zoned and options.zone is None:
+            raise ConfigError(
+                f"`cursor_time_zone` is missing: column {cursor.name} of {what} has no time zone.",
+                key="cursor_time_zone",
+                next_step='Say what its values mean, for example cursor_time_zone = "UTC".',
+            )
+    elif not _FITS[options.cursor_kind](cursor):
+        raise SourceError(
+            f"{what}: cursor column {cursor.name} holds {_kind(cursor)} values, not {_HOLDS[options.cursor_kind]}.",
+            table=what,
+            column=cursor.name,
+            next_step=f"Name a column of {_HOLDS[options.cursor_kind]}, or set `cursor_kind`.",
+        )
+    for key in keys:
+        if key.family is Family.UNFIT:
+            raise SourceError(
+                f"{what}: key column {key.name} is of a type that has no exact text or no single order, or is NULL.",
+                table=what,
+                column=key.name,
+                next_step="Use a key of integers, text, UUID, NUMERIC, dates or bytes.",
+            )
+
+
+_FITS: dict[str, Callable[[Column], bool]] = {
+    "integer+pk": lambda column: column.family in NUMBERS,
+    "xid8+pk": lambda column: column.sql_type == "xid8",
+    "rowversion+pk": lambda column: column.family is Family.BYTES and column.sql_type == "binary(8)",
+}
+_HOLDS = {
+    "integer+pk": "integers",
+    "xid8+pk": "transaction ids (xid8)",
+    "rowversion+pk": "row versions",
+}
+
+
+def _kind(column: Column) -> str:
+    return "other" if column.family is Family.UNFIT else column.family.value
+
+
+def _is_base_table(inspector: Inspector, options: Options) -> bool:
+    return options.table in inspector.get_table_names(schema=options.schema_name)
+
+
+def _refuse_weak_key(inspector: Inspector, options: Options, reflected: dict[str, dict[str, Any]]) -> None:
+    what = options.what
+    proof = proof_of(inspector, options.table or "", options.schema_name, options.pk_columns, reflected)
+    if not proof.unique:
+        raise SourceError(
+            f"{what}: no unique index covers the key {', '.join(options.pk_columns)}, so rows that share a timestamp"
+            " could be skipped.",
+            table=what,
+            column=options.pk_columns[0],
+            next_step=(
+                f"Set `pk_columns` to one of: {proof.others}."
+                if proof.others
+                else "Create a unique index on columns that are NOT NULL."
+            ),
+        )
+    for name in proof.nullable:
+        raise SourceError(
+            f"{what}: key column {name} may be NULL, and a row without a key could be skipped.",
+            table=what,
+            column=name,
+            next_step=f"Declare {name} NOT NULL, or choose another key in `pk_columns`.",
+        )

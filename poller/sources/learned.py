@@ -1,0 +1,249 @@
+"""What was learned of the table, and the statements over it.
+
+Errors of the driver leave this module as they are; `poller.sources.SqlSource` translates them, in one place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+from poller.model.cursor import Cursor
+from poller.ports import Page
+from poller.sources.blame import setting_changed
+from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
+from poller.sources.columns.exact import Exact
+from poller.sources.connection import Database
+from poller.sources.database import Records
+from poller.sources.facts import TableChanged, TableFacts
+from poller.sources.inspection import Inspection, inspect_source
+from poller.sources.keys import KeyReader, ReadPlan
+from poller.sources.options import Options
+from poller.sources.page import Relation, Statements
+from poller.sources.parsing import ColumnReader, parse_cursor, settle
+from poller.sources.records import PROBE, refuse_bad_keys
+from poller.sources.whereabouts import Whereabouts, ask
+
+WATCHED_EVERY = 60.0
+"""Seconds after which also a page without rows asks whether the table is as it was when it was looked at."""
+
+
+class Learned:
+    """What the database says of the source's table, asked once, until `forget`."""
+
+    def __init__(self, database: Database, options: Options, relation: Relation, quote: Callable[[str], str]) -> None:
+        self.database = database
+        self.options = options
+        self.relation = relation
+        self.quote = quote
+        self._known: Inspection | None = None
+        self._statements: Statements | None = None
+        self._reader: KeyReader | None = None
+        self._shown: Hashable = None
+        """What a page showed of the types when they were not those that were known; until the next look."""
+        self._agreed: tuple[Hashable, ...] = ()
+        """What pages may show: what a result showed just before the look at the table, or the page that led to it."""
+        self._empty_by: tuple[str, Any] | None = None
+        """See `Dialect.emptiness`: the last inspection found no row, and it was so just before."""
+        self._settled_last: tuple[tuple[Column, str], Cursor] | None = None
+        self.whereabouts: Whereabouts | None = None
+        self._asked: Hashable = None
+        """The place that was asked; None before the first."""
+        self.basis: TableFacts | None = None
+        """The facts that the caller's cursor rests on, as far as known."""
+        self._read_basis: Mapping[str, Any] | None = None
+        """What they were read of."""
+        self._facts: tuple[TableFacts, TableFacts, dict[str, Any]] | None = None
+        """What was known without the guarantee, with the last bound's, and this as JSON."""
+        self._watched = float("-inf")
+        """When what no result shows was asked last."""
+        self._bare: TableFacts | None = None
+        """The facts of what is known, without the guarantee."""
+        self.ordering: tuple[str, ...] = ()
+        """The ordering key's columns; empty: the key columns serve."""
+
+    @property
+    def known(self) -> Inspection | None:
+        """What was learned so far, without asking."""
+        return self._known
+
+    def forget(self) -> None:
+        """Ask again at the next read. The bound in force is not forgotten: it never moves back."""
+        self._known = self._statements = self._reader = self._empty_by = self._bare = None
+
+    def order_by(self, columns: Sequence[str]) -> None:
+        """Read these columns as the ordering key; none: the key columns serve."""
+        if tuple(columns) != self.ordering:
+            self.ordering = tuple(columns)
+            self.forget()
+
+    def learn(self) -> Inspection | None:
+        """What the database says of the table, asked once per place; None while its types are not known for lack of a
+        row."""
+        self._follow()
+        if self._known is None and not self._is_still_empty():
+            empty_by = self._emptiness()
+            with self.database.parsing():
+                known = inspect_source(self.database, self.options, self.relation, self.quote, self.ordering)
+            if known is not None:
+                self.database.may_set |= not known.provable  # a view may call any function
+                self._agreed, self._shown = (known.seen, self._shown), None
+                self._refuse_bad_keys(known)
+            self._known, self._watched = known, time.monotonic()
+            self._empty_by = empty_by if known is None else None
+            self._asked = None  # another object may have the name
+        self.locate()
+        if self._known is not None and self._bare is None:
+            self._bare = self._facts_of(self._known)
+        return self._known
+
+    def _facts_of(self, known: Inspection) -> TableFacts:
+        """What the database said, but for the guarantee, which the bound says."""
+        said, digits, types = self.whereabouts, known.watch.digits, known.watch.types
+        plain = [
+            replace(
+                one,
+                nullable=None,
+                odd=None,
+                digits=digits.get(one.name, one.digits),
+                sql_type=types.get(one.name, one.sql_type),
+            )
+            for one in (known.cursor, *known.keys)
+        ]
+        named = known.watch.object or (None if said is None else said.object)
+        return TableFacts(plain[0], tuple(plain[1:]), server=None if said is None else said.server, object=named)
+
+    def _emptiness(self) -> tuple[str, Any] | None:
+        """As `Dialect.emptiness`. Where it cannot be asked, the inspection says why."""
+        cursor = f"{self.relation.alias}.{self.quote(self.options.cursor_column)}"
+        with contextlib.suppress(DBAPIError):
+            return self.database.dialect.emptiness(self.relation.sql, cursor, self.database.run)
+        return None
+
+    def _is_still_empty(self) -> bool:
+        """Whether an inspection would find no row again, and everything else as it was."""
+        if self._empty_by is None:
+            return False
+        sql, value = self._empty_by
+        return bool(self.database.run(sql).rows[0][0] == value)
+
+    def _follow(self) -> None:
+        """At another place than before, nothing is known."""
+        if self._asked is not None and self._asked != self.database.place():
+            self._asked = None
+            self.forget()
+
+    def locate(self) -> None:
+        """Ask the server what the configuration leaves to it, once per place: at another one, names may mean other
+        tables."""
+        self._follow()
+        if self._asked is None:
+            self.whereabouts = ask(self.database, self.options)
+            self._asked = self.database.place()
+
+    def statements(self) -> Statements:
+        """The statements over what is known; while nothing is, only those that need no types."""
+        if self._statements is None:
+            statements = self.statements_of(self.options.columns, ordered=True)
+            if self._known is None:
+                return statements
+            self._statements = statements
+        return self._statements
+
+    def statements_of(
+        self, columns: Sequence[str] | None, *, filtered: bool = True, ordered: bool = False
+    ) -> Statements:
+        """The same over other columns than the configured ones; None: all. Not `filtered`: over all rows, whether they
+        pass the filter or not. `ordered`: also the ordering key's text, in the last columns of a record."""
+        relation = self.relation if filtered else replace(self.relation, condition=None)
+        known, options = self._known, self.options
+        cursor = Column(options.cursor_column, Family.TEXT) if known is None else known.cursor
+        keys = [Column(name, Family.TEXT) for name in options.pk_columns] if known is None else known.keys
+        reader = KeyReader(options.cursor_kind, options.what, cursor, keys)
+        projection = None
+        if columns is not None:
+            projection = tuple(dict.fromkeys([*columns, options.cursor_column, *options.pk_columns]))
+        if known is not None:
+            self._reader = reader
+        ordering = known.ordering if ordered and known is not None else ()
+        return Statements(
+            self.database.dialect, self.quote, relation, cursor, keys, projection, reader.helpers, ordering
+        )
+
+    def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
+        """See `parsing.parse_cursor`."""
+        known = self.learn()
+        return parse_cursor(self._column_reader(), known, value, pk)
+
+    def _column_reader(self) -> ColumnReader:
+        return ColumnReader(self.database, self.options, self.statements())
+
+    def plan(self, names: Sequence[str], exact: Exact | None = None) -> ReadPlan:
+        """Where the cursor's parts are in a page's records; `exact`: see `KeyReader.plan`."""
+        assert self._reader is not None  # noqa: S101 - statements() made it
+        return self._reader.plan(names[: len(names) - (exact is None) - len(self._reader.helpers)], exact)
+
+    def exact(self, known: Inspection) -> Exact | None:
+        """How the cursor's text is made of the driver's value; None where the database makes it: also while values may
+        come as text, and where the cursor's column is a key's too, whose text it then gives as well."""
+        cursor = known.cursor
+        in_key = cursor.family in RENDERED_BY_DATABASE and any(key.name == cursor.name for key in known.keys)
+        if in_key or self.database.lenient:
+            return None
+        return self.database.dialect.exact(cursor, self.database.driver_connection())
+
+    def _settled(self, cursor: Cursor | None, known: Inspection) -> Cursor | None:
+        """See `parsing.settle`; asked once per cursor."""
+        if cursor is None or cursor.tiebreaker is not None:
+            return cursor
+        key = (known.cursor, cursor.value)
+        if self._settled_last is None or self._settled_last[0] != key:
+            self._settled_last = key, settle(self._column_reader(), cursor, known.cursor)
+        return self._settled_last[1]
+
+    def _refuse_changed_types(self, found: Records) -> None:
+        """A page is of use only under the types that it was asked for. If it shows the same as the page that led to the
+        look at the table, nothing was changed since: some statements show types otherwise than one without rows."""
+        wanted = {self.options.cursor_column, *self.options.pk_columns}
+        shown = self.database.dialect.seen(self.database.driver_connection(), found, wanted)
+        if self._known is not None and shown not in self._agreed:
+            self._shown = shown
+            raise TableChanged
+
+    def _refuse_changed_table(self, known: Inspection, page: Page) -> None:
+        """As `_refuse_changed_types`, for what no result shows. A page without rows passes none: then it is asked now
+        and then."""
+        watch, now = known.watch, time.monotonic()
+        if watch.sql and (page.rows or now - self._watched >= WATCHED_EVERY):
+            self._watched = now
+            rows = self.database.run(watch.sql, watch.params).rows
+            if not rows or tuple(rows[0]) != watch.found:
+                raise TableChanged
+
+    def _refuse_changed_settings(self, known: Inspection, page: Page) -> None:
+        """A function that a view, a query or a filter calls may have changed what texts depend on, since some row of
+        this page. Raises: SourceError naming the setting."""
+        rests_on = self.database.dialect.rests_on((known.cursor, *known.keys, *known.ordering))
+        if not page.rows or not self.database.may_set or rests_on is None:
+            return
+        for (name, wanted), found in zip(rests_on.values.items(), self.database.run(rests_on.sql).rows[0], strict=True):
+            if str(found) != wanted:
+                self.database.discard()
+                why = f"the session's {name} is {str(found)!r}, and the text of a cursor or a key depends on it"
+                raise setting_changed(self.options, why)
+
+    def _refuse_bad_keys(self, known: Inspection) -> None:
+        """Where no constraint proves the key: check some rows now, and every row as it is read."""
+        if known.provable and all(key.nullable is False for key in known.keys):
+            return
+        self._known = known
+        try:
+            checks = self.statements().bad_keys(PROBE)
+        finally:
+            self.forget()
+        refuse_bad_keys(self.database, self.options, checks[: 1 if known.provable else 2])

@@ -1,0 +1,1 @@
+"""MariaDB and MySQL: all that poller knows of them alone."""

@@ -1,0 +1,156 @@
+"""MariaDB's and MySQL's bound: sessions tracked from sample to sample (sources.md, "MySQL, MariaDB")."""
+
+from __future__ import annotations
+
+import time
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from poller.databases.pools import Session
+from poller.databases.samplers import FOUR_BYTES, Reading, SharedSampler, join, session_of
+from poller.sources.bounds.base import BoundContext, BoundStrategy, on_copy
+from poller.sources.bounds.sampled import BLOCKS, ByCounter, ByTime
+from poller.sources.mysql.engines import engines
+from poller.sources.mysql.look import lacking, look, sessions_statement
+from poller.sources.mysql.tracked import APART, Tracked
+from poller.sources.mysql.turn import Turn, Turns
+
+_COUNTER = sa.text(
+    "select auto_increment from information_schema.tables"
+    " where table_schema = coalesce(:schema, database()) and table_name = :table"
+)
+_AUTO_COLUMN = sa.text(
+    "select column_name from information_schema.columns where table_schema = coalesce(:schema, database())"
+    " and table_name = :table and extra like '%auto_increment%'"
+)
+_SERVER = "select concat_ws('/', @@hostname, @@port, @@server_id)"
+_READING = (
+    "select concat_ws('/', @@hostname, @@port, @@server_id, cast(unix_timestamp() - variable_value as signed))"
+    " as server, current_user() as username, connection_id() as session, @@session.{reads} as only_reads"
+    " from {schema}.global_status where variable_name = 'Uptime'"
+)
+"""The server's start is its clock less its uptime, both as of this statement's beginning: the same for every
+connection."""
+_MAY_LOOK = "select count(*) from information_schema.innodb_cmp"
+"""Needs PROCESS, as innodb_trx does, and does not disturb other readers of that view."""
+_RECOVER = "xa recover"
+
+
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:  # noqa: ARG001
+    """The strategy for this server, or the reason (a `str`) why only the heuristic is left. There is one strategy here:
+    `exact`, `observed` and `auto` all mean it, and its kind is `observed`.
+
+    Raises: SourceError on a server that is read-only, as replicas are.
+    """
+    if connection.exec_driver_sql("select @@global.read_only").scalar_one() not in (0, "OFF", "0"):
+        raise on_copy("read-only, as a replica is", context.table)
+    if _variable(connection, "wsrep_on") in ("ON", "1") or _variable(connection, "group_replication_group_name"):
+        return "in a cluster other nodes' transactions cannot be seen here"
+    server = str(connection.exec_driver_sql(_SERVER).scalar_one())
+
+    def make(connection: Connection) -> Tracked:
+        sessions = sessions_statement(connection, mariadb=context.mariadb)
+        with Turns().turn(connection) as got:
+            if got is Turn.AFTER_ANOTHER:
+                time.sleep(APART)
+            first = look(connection, sessions)
+        return Tracked(server, sessions, first, mariadb=context.mariadb, ignored=context.ignore_users)
+
+    session = Session.of(connection)
+    try:
+        sampler = join(
+            reading_of(connection, mariadb=context.mariadb) if session is None else session.reading,
+            make,
+            connection,
+            kind=Tracked.kind,
+            ignored=context.ignore_users,
+            numbers=context.kind != "timestamp+pk",
+            table=context.table or "",
+        )
+        tracked = sampler.prepare(connection)
+    except DBAPIError as error:
+        privilege = lacking(error)
+        if privilege is None:
+            raise
+        needed = "PROCESS" if context.mariadb else "PROCESS, XA_RECOVER_ADMIN"
+        return f"the user lacks {privilege}; GRANT {needed} ON *.* makes the bound observed"
+    if isinstance(tracked, Tracked) and tracked.replica:
+        return "a replica thread writes here with its primary's timestamps"
+    kept = engines(connection, context.schema, context.table, context.query)
+    if kept.other is not None:
+        return f"{kept.other}, whose transactions cannot be seen"
+    if context.kind == "timestamp+pk":
+        unseen = "" if kept.unknown is None else f"; the engines behind {kept.unknown} are not known, InnoDB is assumed"
+        return ByTime(context, sampler, f"sessions tracked from sample to sample{unseen}")
+    return _counted(context, sampler, connection)
+
+
+def _counted(context: BoundContext, sampler: SharedSampler, connection: Connection) -> BoundStrategy | str:
+    """For numbers that AUTO_INCREMENT hands out."""
+    names = {"schema": context.schema, "table": context.table}
+    if context.table is None or connection.execute(_AUTO_COLUMN, names).scalar_one_or_none() != context.column.name:
+        return f"the column {context.column.name} is not AUTO_INCREMENT"
+    step = _variable(connection, "auto_increment_increment") or "1"
+    if step != "1":
+        return f"the server's auto_increment_increment is {step}: {BLOCKS}"
+    if not context.mariadb:
+        connection.exec_driver_sql("set session information_schema_stats_expiry = 0")  # else it is a day old
+    return ByCounter(
+        sampler,
+        lambda c: c.execute(_COUNTER, names).scalar_one(),  # NULL: MySQL does not know it yet
+        "the table's AUTO_INCREMENT counter; sessions tracked from sample to sample",
+        delay=context.extra_delay,
+    )
+
+
+def _variable(connection: Connection, name: str) -> str | None:
+    row = connection.execute(sa.text("show global variables where variable_name = :name"), {"name": name}).one_or_none()
+    return None if row is None else str(row[1])
+
+
+def may_look(connection: Connection) -> bool:
+    """Whether this session may see all open transactions. Raises what the driver raises where the connection broke."""
+    return _may(connection, _MAY_LOOK)
+
+
+def may_recover(connection: Connection) -> bool:
+    """Whether this session may see prepared transactions. Raises as `may_look`."""
+    return _may(connection, _RECOVER)
+
+
+def _may(connection: Connection, sql: str) -> bool:
+    try:
+        connection.exec_driver_sql(sql).close()
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        return False
+    return True
+
+
+def reading_of(connection: Connection, *, mariadb: bool) -> Reading | None:
+    """This connection, for sharing samples, of all databases alike. None where it may lead to another server than
+    before (behind a proxy the driver's number of the session differs from the server's), could write, or lacks the
+    privilege: privileges are fixed when a connection opens, and without PROCESS the server would look idle.
+
+    Two servers in containers may have the same host name, port and number, and have started in the same second: so the
+    address is part of it as well."""
+    names = ("information_schema", "tx_read_only") if mariadb else ("performance_schema", "transaction_read_only")
+    try:
+        row = connection.exec_driver_sql(_READING.format(schema=names[0], reads=names[1])).one_or_none()
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        return None
+    if not (may_look(connection) and may_recover(connection)):
+        return None
+    session = session_of(connection)
+    if row is None or not row.only_reads or session is None:
+        return None
+    if session % FOUR_BYTES != row.session % FOUR_BYTES:  # drivers know no more of it
+        return None
+    url = connection.engine.url
+    address = f"{url.host}:{url.port}{url.query.get('unix_socket', '')}"
+    return Reading(f"{address}/{row.server}", "", row.username, str(row.session))

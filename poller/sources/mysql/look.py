@@ -1,0 +1,163 @@
+"""One look at a MariaDB or MySQL server: sessions, then open transactions, then prepared ones."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from poller.sources.mysql.turn import waits
+
+MARIADB = sa.text(
+    "select now(6) as clock, id, user, now(6) - interval time_ms * 1000 microsecond as started, null as took, command,"
+    " query_id, id = connection_id() as ours, if(info like 'select get_lock(%', info, null) as info"
+    " from information_schema.processlist"
+)
+# MySQL has whole seconds there, from a clock that may be a tick behind: this much earlier is never too late.
+_SECONDS = (
+    "select now(6) as clock, p.id as id, p.user as user, {took} as took, p.command as command, 0 as query_id,"
+    " now(6) - interval p.time * 1000000 + 1050000 microsecond as started, p.id = connection_id() as ours,"
+    " if(p.info like 'select get_lock(%', p.info, null) as info"
+    " from information_schema.processlist p"
+)
+MYSQL_COARSE = sa.text(_SECONDS.format(took="null"))
+MYSQL = sa.text(
+    f"{_SECONDS.format(took='e.timer_wait')} left join performance_schema.threads t on t.processlist_id = p.id"
+    " left join performance_schema.events_statements_current e"
+    " on e.thread_id = t.thread_id and e.nesting_event_level = 0 and e.end_event_id is null"
+)
+"""The list of sessions comes from processlist, which is complete; performance_schema only adds how long a statement has
+been running in picoseconds, where it is switched on and knows the session."""
+_WITHIN = timedelta(seconds=2.1)
+"""A start by whole seconds is at most this much too early; a finer one outside of this range is ignored."""
+_DENIED = frozenset({1044, 1045, 1142, 1227})
+_DENIED_XA = 1401
+"""MySQL 8's XA RECOVER without XA_RECOVER_ADMIN: "a fatal error occurred in the transaction branch"."""
+_NOBODY = "unauthenticated user"
+"""A connection that has not logged in runs no statement yet, whatever its command."""
+_IDLE = frozenset({"Sleep", "Daemon", "Binlog Dump", "Binlog Dump GTID"})
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen.
+
+    Attributes:
+        clock: the server's clock when the first statement of the look began.
+        users: the user of each session; running: when each running statement began, or earlier, by session.
+        queries: the number of each session's last statement; every statement changes it (MariaDB only).
+        transactions: rows with `session`, `trx_id`, `trx_started`, without our own.
+        fresh: whether innodb_trx showed our own row as it is now: the view is a cache.
+        xa: the names of prepared XA transactions.
+        replica: whether a replica's thread applies its primary's writes here.
+    """
+
+    clock: datetime
+    users: dict[int, str]
+    running: dict[int, datetime]
+    queries: dict[int, int]
+    transactions: Sequence[Any]
+    fresh: bool
+    xa: list[str]
+    replica: bool
+
+
+def sessions_statement(connection: Connection, *, mariadb: bool) -> sa.TextClause:
+    """The statement that lists the sessions, the most precise that the user may run."""
+    if mariadb:
+        return MARIADB
+    try:
+        connection.execute(MYSQL)
+    except DBAPIError as error:
+        if lacking(error) is None:
+            raise
+        return MYSQL_COARSE
+    return MYSQL
+
+
+def lacking(error: DBAPIError) -> str | None:
+    """The privilege that the server reports as missing; None for other errors."""
+    arguments: Any = getattr(error.orig, "args", ())
+    number = arguments[0] if arguments else None
+    if number == _DENIED_XA:
+        return "XA_RECOVER_ADMIN"
+    return "PROCESS" if number in _DENIED else None
+
+
+def look(connection: Connection, sessions_sql: sa.TextClause, own: Collection[int] = ()) -> Look:
+    """Three statements, each with its own snapshot: one snapshot of all would be older than the clock. `own`: sessions
+    of this process that only read; they are left out, as this one is."""
+    sessions = connection.execute(sessions_sql).all()
+    others = [row for row in sessions if not row.ours and row.id not in own]
+    nonce = secrets.token_hex(8)
+    connection.exec_driver_sql("start transaction with consistent snapshot")
+    try:
+        rows = connection.exec_driver_sql(
+            f"select /* {nonce} */ trx_mysql_thread_id as session, trx_id, trx_started, trx_query,"  # noqa: S608
+            " trx_mysql_thread_id = connection_id() as ours from information_schema.innodb_trx"
+        ).all()
+    finally:
+        if not connection.invalidated:  # it broke: what broke it is the error, not that nothing can be said any more
+            connection.exec_driver_sql("commit")
+    prepared = connection.exec_driver_sql("xa recover").all()
+    return Look(
+        clock=utc(sessions[0].clock),
+        users={row.id: row.user or "" for row in others},
+        running={row.id: _began(row) for row in others if _runs(row)},
+        queries={row.id: row.query_id for row in others},
+        transactions=[row for row in rows if not row.ours and row.session not in own],
+        fresh=any(row.ours and row.trx_query and nonce in row.trx_query for row in rows),
+        xa=[_name(row[3]) for row in prepared],
+        replica=any(row.user == "system user" and row.command != "Daemon" for row in others),
+    )
+
+
+def still_quiet(connection: Connection, last: Look, own: Collection[int] = ()) -> datetime | None:
+    """The server's clock, where no session has done anything since a look that found all of them idle.
+
+    Then the same transactions are open as at that look: nothing begins or ends without a statement, each statement has
+    a new number, and a session is shown as busy before its statement reads the clock. A session that came and went can
+    only leave a prepared XA transaction, so those are listed. innodb_trx is not read, so this can be repeated at any
+    rate.
+    """
+    sessions = connection.execute(MARIADB).all()
+    others = [row for row in sessions if not row.ours and row.id not in own]
+    if last.running or any(row.command not in _IDLE for row in others):
+        return None
+    then = {number: query for number, query in last.queries.items() if number not in own}
+    if {row.id: row.query_id for row in others} != then:
+        return None
+    prepared = connection.exec_driver_sql("xa recover").first()
+    return utc(sessions[0].clock) if prepared is None else None
+
+
+def _runs(row: Any) -> bool:
+    """Whether a session runs a statement that may write. Waiting for a turn to look is none; an open transaction of
+    that session is seen as such."""
+    return row.command not in _IDLE and row.user != _NOBODY and not waits(row.info)
+
+
+def _began(row: Any) -> datetime:
+    """When a running statement began, or earlier. Its duration is not measured by the wall clock, which may be slewed
+    meanwhile, by at most 500 ppm: so a thousandth is added."""
+    started = utc(row.started)
+    if row.took is None:
+        return started
+    fine = utc(row.clock) - timedelta(microseconds=int(row.took) * 1.001 / 1e6 + 1)
+    return fine if started <= fine <= started + _WITHIN else started
+
+
+def utc(moment: Any) -> datetime:
+    """The session's time zone is UTC; the driver returns naive times."""
+    value = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
+    return value.replace(tzinfo=UTC)
+
+
+def _name(data: Any) -> str:
+    return data.decode(errors="replace") if isinstance(data, bytes) else str(data)

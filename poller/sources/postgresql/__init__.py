@@ -1,0 +1,1 @@
+"""PostgreSQL: all that poller knows of it alone."""

@@ -1,0 +1,254 @@
+"""Which tables the cursor and the rows come from, behind a table, a view or a query on PostgreSQL.
+
+Locks and sessions of this server bound only what its own transactions write into its own tables. So the cursor's column
+is followed through queries and views to the table that it comes from, and from there to its partitions and children.
+Where that is not possible (an expression, a UNION, a view over tables that this user may not read), all that is read
+counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from poller.databases import catalog
+from poller.sources.postgresql.functions import unseen
+from poller.sources.user_sql.tables import NO_TABLE
+
+_NAMED = sa.text("select oid, cast(relkind as text) as kind from pg_class where oid = to_regclass(:name)")
+_KIND = sa.text("select cast(relkind as text) from pg_class where oid = :oid")
+_VIEW = sa.text("""
+select pg_get_viewdef(c.oid) as sql
+  from pg_class c
+ where c.oid = :oid and not exists (
+         select from pg_rewrite w
+           join pg_depend d on d.classid = cast('pg_rewrite' as regclass) and d.objid = w.oid
+                and d.refclassid = cast('pg_class' as regclass) and d.refobjid <> c.oid
+          where w.ev_class = c.oid and w.ev_type = '1' and not has_table_privilege(d.refobjid, 'SELECT'))
+""")
+_COLUMN = sa.text("select cast(attname as text) from pg_attribute where attrelid = :oid and attnum = :number")
+_BEHIND = sa.text("""
+with recursive behind (oid, above) as (
+    select r.oid, false from unnest(cast(:roots as oid[])) as r (oid)
+  union
+    select n.oid, n.above
+      from behind b
+      join pg_class c on c.oid = b.oid
+     cross join lateral (
+            select i.inhrelid, false from pg_inherits i where i.inhparent = b.oid and not b.above
+          union all
+            select i.inhparent, true from pg_inherits i where i.inhrelid = b.oid and c.relispartition
+          union all
+            select d.refobjid, false
+              from pg_rewrite w
+              join pg_depend d on d.classid = cast('pg_rewrite' as regclass) and d.objid = w.oid
+                   and d.refclassid = cast('pg_class' as regclass)
+             where c.relkind = 'v' and w.ev_class = b.oid and w.ev_type = '1' and d.refobjid <> b.oid
+           ) as n (oid, above)
+)
+select min(b.oid) filter (where c.relkind = 'm') as materialized,
+       min(b.oid) filter (where c.relkind = 'f') as foreign_table,
+       min(b.oid) filter (where exists (select from pg_subscription_rel s where s.srrelid = b.oid)) as subscribed,
+       count(*) filter (where c.relkind in ('r', 'p', 'f', 'm')) as tables,
+       min(b.oid) filter (where c.relkind = 'v' and exists (
+           select from pg_rewrite w
+             join pg_depend d on d.classid = cast('pg_rewrite' as regclass) and d.objid = w.oid
+                  and d.refclassid = cast('pg_proc' as regclass)
+             join pg_depend e on e.classid = d.refclassid and e.objid = d.refobjid and e.deptype = 'e'
+             join pg_extension x on x.oid = e.refobjid and x.extname = 'dblink'
+            where w.ev_class = b.oid)) as linked
+  from behind b join pg_class c on c.oid = b.oid
+""")
+_DIRECT = sa.text("""
+with below (oid) as (
+    select d.refobjid from unnest(cast(:roots as oid[])) as r (oid)
+      join pg_rewrite w on w.ev_class = r.oid and w.ev_type = '1'
+      join pg_depend d on d.classid = cast('pg_rewrite' as regclass) and d.objid = w.oid
+           and d.refclassid = cast('pg_class' as regclass) and d.refobjid <> r.oid
+)
+select r.oid from unnest(cast(:roots as oid[])) as r (oid) where r.oid not in (select oid from below)
+""")
+_NAME_OF = sa.text("select cast(cast(cast(:oid as oid) as regclass) as text)")
+
+DEEPEST = 20
+"""How many views over views are followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Why this server's open transactions do not bound the rows.
+
+    Attributes:
+        reason: in words, naming the relation.
+        refreshed: the rows are those of a materialized view: the heuristic loses rows too, unless its delay is longer
+            than the time between two refreshes.
+    """
+
+    reason: str
+    refreshed: bool = False
+
+
+def origin(connection: Connection, table: str | None, query: str | None, column: str) -> Origin | None:
+    """None where this server's own transactions write the rows straight into what is read.
+
+    Args:
+        table: its quoted name; or query: the user's SQL. column: the cursor's, not quoted.
+
+    Raises: what the driver raises.
+    """
+    at: _At | None
+    if query is None:
+        named = _named(connection, table)
+        if named is None:
+            return None
+        at, whole = _behind_views(connection, *named, column), f"select * from {table}"  # noqa: S608 - quoted
+    else:
+        traced, whole = _traced(connection, query, column), query
+        at = None if traced is None else _behind(connection, *traced)
+    roots = [] if at is None else [at.oid]
+    if at is None or at.kind == "v":
+        try:
+            sql = (whole, column) if at is None else _select(connection, at.oid, at.column)
+            read, opaque = _all_read(connection, *sql)
+        except DBAPIError:  # a view that only the one before it may read
+            read, opaque = _all_read(connection, whole, column)
+        if opaque is not None:
+            return Origin(opaque)
+        roots += read
+    (row,) = catalog.rows(connection, _BEHIND, {"roots": roots})
+    if row.materialized is not None:
+        return Origin(
+            f"{_name(connection, row.materialized)} is a materialized view, which shows rows only when it is refreshed",
+            refreshed=roots == [row.materialized],
+        )
+    if row.foreign_table is not None:
+        return Origin(f"{_name(connection, row.foreign_table)} is a foreign table and carries its server's timestamps")
+    if row.linked is not None:
+        return Origin(f"{_name(connection, row.linked)} reads by dblink, from a server with its own timestamps")
+    if row.subscribed is not None:
+        return Origin(
+            f"{_name(connection, row.subscribed)} is filled by a subscription and carries the publisher's timestamps"
+        )
+    if not row.tables:
+        return Origin(NO_TABLE)
+    return None
+
+
+def named_in(connection: Connection, table: str | None, query: str | None) -> list[int]:
+    """The relations that a source names itself: its table, or those of its query that are not reached through a view
+    which the query names too. Empty where the table does not exist.
+
+    Raises: what the driver raises.
+    """
+    if query is None:
+        named = _named(connection, table)
+        return [] if named is None else [named[0]]
+    locked = _locked(connection, query)
+    return [int(oid) for oid in connection.execute(_DIRECT, {"roots": locked}).scalars()]
+
+
+def comes_from(connection: Connection, table: str | None, query: str | None, column: str) -> tuple[int, str] | None:
+    """The table that the cursor's column comes from, and its name there, or the last view that could be followed; None
+    where the column is an expression of a query, or the table does not exist. Arguments as in `origin`.
+
+    Raises: what the driver raises.
+    """
+    if query is None:
+        named = _named(connection, table)
+        at = None if named is None else _behind_views(connection, *named, column)
+    else:
+        traced = _traced(connection, query, column)
+        at = None if traced is None else _behind(connection, *traced)
+    return None if at is None else (at.oid, at.column)
+
+
+class _At(NamedTuple):
+    """A relation, what kind it is, and one of its columns."""
+
+    oid: int
+    kind: str | None
+    column: str
+
+
+def _named(connection: Connection, table: str | None) -> tuple[int, str] | None:
+    """A table's or view's oid and kind; None where it does not exist."""
+    found = catalog.rows(connection, _NAMED, {"name": table})
+    return (int(found[0].oid), str(found[0].kind)) if found else None
+
+
+def _all_read(connection: Connection, query: str, column: str) -> tuple[list[int], str | None]:
+    """Where the cursor is an expression: every relation that is read, and why not all of what is read can be seen."""
+    return _locked(connection, query), unseen(connection, query, column)
+
+
+def _select(connection: Connection, oid: int, column: str) -> tuple[str, str]:
+    return f"select * from {_name(connection, oid)}", column  # noqa: S608 - quoted by the server
+
+
+def _behind(connection: Connection, oid: int, column: str) -> _At:
+    return _behind_views(connection, oid, _kind(connection, oid), column)
+
+
+def _behind_views(connection: Connection, oid: int, kind: str | None, column: str) -> _At:
+    """The table whose column this is, or the last view that could be followed, and the column's name there."""
+    for _ in range(DEEPEST):
+        if kind != "v":
+            break
+        sql = catalog.scalar(connection, _VIEW, {"oid": oid})
+        at = None
+        if sql is not None:
+            with contextlib.suppress(DBAPIError):  # a function that it calls may be forbidden to this user
+                at = _traced(connection, str(sql).rstrip().rstrip(";"), column)
+        if at is None:
+            break
+        oid, column = at
+        kind = _kind(connection, oid)
+    return _At(oid, kind, column)
+
+
+def _kind(connection: Connection, oid: int) -> str | None:
+    kind: str | None = catalog.scalar(connection, _KIND, {"oid": oid})
+    return kind
+
+
+def _traced(connection: Connection, query: str, column: str) -> tuple[int, str] | None:
+    """The relation and column that a query's column is, as the server describes the result; None for an expression."""
+    quoted = '"' + column.replace('"', '""') + '"'
+    sql = f"select poller_query.{quoted} from (\n{query}\n) as poller_query where false"  # noqa: S608 - as below
+    result = connection.execute(_text(sql))
+    cursor: Any = result.cursor
+    described = getattr(cursor, "pgresult", None)
+    if described is not None:  # psycopg
+        oid, number = described.ftable(0), described.ftablecol(0)
+    else:
+        first = cursor.description[0]
+        oid, number = getattr(first, "table_oid", None), getattr(first, "table_column", None)
+    result.close()
+    if not oid or not number:
+        return None
+    name = connection.execute(_COLUMN, {"oid": oid, "number": number}).scalar()
+    return None if name is None else (int(oid), str(name))
+
+
+def _locked(connection: Connection, query: str) -> list[int]:
+    """Every relation that a query names, at any depth: while a statement runs, this session holds a lock on each."""
+    sql = f"""
+select coalesce(array_agg(distinct l.relation), '{{}}')
+  from pg_locks l left join (\n{query}\n) as poller_query on false
+ where l.pid = pg_backend_pid() and l.locktype = 'relation' and l.relation >= 16384
+   and l.database = (select oid from pg_database where datname = current_database())
+"""  # noqa: S608 - the query was checked when it was configured
+    return [int(oid) for oid in connection.execute(_text(sql)).scalar_one()]
+
+
+def _text(sql: str) -> sa.TextClause:
+    return sa.text(sql.replace(":", "\\:"))
+
+
+def _name(connection: Connection, oid: int) -> str:
+    return str(connection.execute(_NAME_OF, {"oid": oid}).scalar_one())

@@ -1,0 +1,205 @@
+"""Checks of a page's records before any is delivered: a cursor or a key whose text does not lead back to its row would
+deliver the same rows for ever, or skip some. So would a key that is not unique, and rows without a cursor are never
+read: those are searched in the table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from itertools import islice
+from operator import eq, itemgetter
+from typing import Any
+
+from poller.errors import SourceError
+from poller.sources.columns import MOMENTS, Column, Family
+from poller.sources.columns.moments import TextForm
+from poller.sources.connection import Database
+from poller.sources.database import Dialect, Records
+from poller.sources.inspection import Inspection, odd_value
+from poller.sources.keys import ReadPlan
+from poller.sources.options import Options
+from poller.sources.page import Statements
+from poller.sources.sqlite.forms import mixed_forms
+
+PROBE = 10_000
+"""How many rows are checked where no constraint proves the key, and up to how many NULL cursors are counted."""
+
+
+_TYPES: dict[Family, tuple[type, ...]] = {
+    Family.INTEGER: (int, Decimal),
+    Family.TEXT: (str,),
+    Family.BYTES: (bytes, bytearray, memoryview),
+}
+"""What a driver returns for a family; for the others any exact value."""
+
+
+def refuse_bad_records(
+    known: Inspection,
+    options: Options,
+    dialect: Dialect,
+    records: Sequence[Sequence[Any]],
+    plan: ReadPlan,
+    names: Sequence[str],
+) -> None:
+    """Return if reading can continue from every record's cursor and key.
+
+    Args:
+        plan: where a cursor's parts are in a record; names: the user's columns, the first of a record.
+
+    Raises: SourceError naming the table and the column.
+    """
+    if not records:
+        return
+    if any(key.nullable is not False for key in known.keys):
+        for _, place in plan.places:
+            if type(None) in _kinds(records, place):
+                raise bad_key(options, "is NULL in some rows")
+    if not known.provable:
+        _refuse_neighbours_alike(options, records, plan)
+    _refuse_other_types(known, options, dialect, records, plan, names)
+    _refuse_odd_moments(known, options, dialect, records, plan)
+
+
+def refuse_escaped(options: Options, found: Records, plan: ReadPlan) -> None:
+    """Return if no text with invalid UTF-8 is part of a cursor or a key: escaped, it is another text.
+
+    Raises: SourceError naming the column and the value."""
+    parts = {place: name for name, place in plan.places} | {plan.text_at: options.cursor_column}
+    for row, place in sorted(found.escaped):
+        if place in parts:
+            before = f"{options.what}: column {parts[place]} holds "
+            after = ", which is not valid UTF-8, and would not lead back."
+            raise SourceError(
+                f"{before}{found.rows[row][place][:40]!r}{after}",
+                without_values=f"{before}a text{after}",
+                table=options.what,
+                column=parts[place],
+                next_step="Correct it, or leave the row out with a `filter`.",
+            )
+
+
+def bad_key(options: Options, why: str) -> SourceError:
+    """The error for a key that does not identify rows."""
+    names = ", ".join(options.pk_columns)
+    return SourceError(
+        f"{options.what}: the key {names} {why}, and rows could be skipped.",
+        table=options.what,
+        column=options.pk_columns[0],
+        next_step="Name columns in `pk_columns` that are never NULL and unique together.",
+    )
+
+
+def refuse_bad_keys(database: Database, options: Options, checks: Iterable[tuple[str, str]]) -> None:
+    """Return if none of the checks (`Statements.bad_keys`) finds a row. Raises: SourceError."""
+    for what, sql in checks:
+        if database.run(sql).rows[0][0]:
+            raise bad_key(options, "is NULL in some rows" if what == "NULL" else "is the same in several rows")
+
+
+def refuse_null_cursors(database: Database, options: Options, statements: Statements) -> None:
+    """Return if every row has a cursor. Raises: SourceError with the number of others, counted up to `PROBE`."""
+    refuse_nulls(options, int(database.run(*statements.nulls(PROBE)).rows[0][0]))
+
+
+def refuse_nulls(options: Options, count: int) -> None:
+    """As `refuse_null_cursors`, where they were counted."""
+    if count:
+        many = f"{count} rows have" if count > 1 else "1 row has"
+        many = f"at least {many}" if count == PROBE else many
+        raise SourceError(
+            f"{options.what}: {many} no {options.cursor_column} (NULL) and would never be read.",
+            table=options.what,
+            column=options.cursor_column,
+            next_step='Fill them in, or leave them out with on_null_cursor = "skip" or a `filter`.',
+        )
+
+
+def _refuse_neighbours_alike(options: Options, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
+    identities = plan.identities(records)
+    if any(map(eq, identities, islice(identities, 1, None))):
+        raise bad_key(options, "is the same in several rows")
+
+
+def _refuse_other_types(
+    known: Inspection,
+    options: Options,
+    dialect: Dialect,
+    records: Sequence[Sequence[Any]],
+    plan: ReadPlan,
+    names: Sequence[str],
+) -> None:
+    """Where types belong to values, each value; elsewhere the first shows whether the driver returns bytes for text."""
+    places = {known.cursor: names.index(known.cursor.name)}
+    places |= {key: place for key, (_, place) in zip(known.keys, plan.places, strict=True)}
+    for column, place in places.items():
+        wanted = _TYPES.get(column.family)
+        if wanted is None:
+            continue
+        looked_at = records if dialect.types_belong_to_values else records[:1]
+        for kind in _kinds(looked_at, place):
+            if not issubclass(kind, wanted):
+                if column.form is not None and column.name == options.cursor_column:
+                    raise odd_value(options, next(r[place] for r in records if type(r[place]) is kind))
+                raise _other_type(options, column, kind)
+
+
+def _other_type(options: Options, column: Column, kind: type) -> SourceError:
+    return SourceError(
+        f"{options.what}: column {column.name} holds {column.family.value} values, and one of type {kind.__name__}:"
+        " they do not sort together, and the same rows would be delivered for ever.",
+        table=options.what,
+        column=column.name,
+        next_step="Store all of them as one type, or leave the odd ones out with a `filter`; where all came as bytes,"
+        " remove the option in `url` that asks the driver for them.",
+    )
+
+
+def _refuse_odd_moments(
+    known: Inspection, options: Options, dialect: Dialect, records: Sequence[Sequence[Any]], plan: ReadPlan
+) -> None:
+    form = known.cursor.form
+    if form is not None and options.cursor_kind == "timestamp+pk":
+        odd = _odd_record(form, records, plan.text_at)
+        if odd is not None:
+            raise mixed_forms(options, form, odd[plan.text_at], {name: odd[place] for name, place in plan.places})
+    if not dialect.holds_impossible_dates:
+        return
+    places = {known.cursor: plan.text_at} if plan.exact is None else {}  # what is exact is a date
+    places |= {key: place for key, (_, place) in zip(known.keys, plan.places, strict=True)}
+    for column, place in places.items():
+        if column.family in MOMENTS:
+            impossible = _impossible(record[place] for record in records)
+            if impossible is not None:
+                raise odd_value(options, impossible, column.name)
+
+
+def _odd_record(form: TextForm, records: Sequence[Sequence[Any]], place: int) -> Sequence[Any] | None:
+    """The first record whose text has another form. All are looked at in one go, and one by one where that fails."""
+    one = form.pattern()
+    texts = list(map(itemgetter(place), records))
+    if set(map(type, texts)) == {str}:
+        together = "\n".join(texts)
+        every = re.compile(rf"(?:{one.pattern}\n)*{one.pattern}", re.ASCII)
+        if together.count("\n") == len(texts) - 1 and every.fullmatch(together):
+            return None
+    return next((r for r in records if not one.fullmatch(str(r[place]))), None)
+
+
+def _kinds(records: Sequence[Sequence[Any]], place: int) -> set[type]:
+    """The types that a column of a page holds."""
+    return set(map(type, map(itemgetter(place), records)))
+
+
+def _impossible(texts: Iterable[Any]) -> str | None:
+    """The first text that is not a date: a CAST of it may be NULL, and no row comes after NULL."""
+    read = datetime.fromisoformat
+    for text in texts:
+        if type(text) is not str:
+            return "(no text)" if text is None else str(text)
+        try:
+            read(text)
+        except ValueError:
+            return text
+    return None

@@ -1,0 +1,1 @@
+"""SQLite: all that poller knows of it alone."""

@@ -1,0 +1,223 @@
+"""SQLite's bound: there is one writer at a time, and `strftime('now')` in its statement is taken under its lock.
+
+So the clock read under that lock is a bound: later writers take later timestamps. The lock is taken for one statement.
+While a writer holds it, its transaction may hold earlier timestamps, but none earlier than what was committed before it
+began: then the greatest committed timestamp is the bound.
+Timestamps that an application sets are not covered; they need `commit_delay` (sources.md).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import OperationalError
+
+from poller.ports import Bound
+from poller.sources.bounds.base import BoundContext, BoundStrategy, Stateless
+from poller.sources.bounds.heuristic import HighestSeen
+from poller.sources.columns.moments import iso_text
+from poller.sources.columns.uniqueness import quoted
+from poller.sources.sqlite.clock import SharedClock
+from poller.sources.sqlite.file import is_own, lifted
+from poller.sources.user_sql.tables import NO_TABLE, tables
+
+_CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")
+_VIRTUAL = re.compile(r"CREATE\s+VIRTUAL\s+TABLE\b.*?\bUSING\s+(\w+)", re.IGNORECASE | re.DOTALL)
+_VIEW = re.compile(r"CREATE\s+VIEW\b", re.IGNORECASE)
+_OWN = frozenset({"fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"})
+_NO_CODE = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/""", re.DOTALL)
+_AUTOINCREMENT = re.compile(r"\bautoincrement\b", re.IGNORECASE)
+_WAITS = "poller_busy_timeout"
+LOCK_WAIT_MS = 20
+"""How long to wait for a writer: long enough for one that is about to commit, short compared with a tick."""
+
+
+class WriteLock(Stateless):
+    """The clock, read under the write lock."""
+
+    kind = "exact"
+
+    def __init__(self, context: BoundContext, reason: str, shared: SharedClock) -> None:
+        self._context = context
+        self._reason = reason
+        self._shared = shared
+        self._known: datetime | None = None
+        """The highest clock that another process saw."""
+        self._free: datetime | None = None
+        """The clock when the lock was last ours. Whoever holds it now took it later."""
+
+    def sample(self, connection: Connection) -> Bound:
+        """Take the lock, read the clock, let go; or take what another reader of the file has just read so."""
+        clock = self._shared.find(self._known)
+        if clock is None:
+            began = time.monotonic()
+            clock = self._locked(connection)
+            if clock is not None:
+                self._shared.share(began, clock)
+        if clock is not None:
+            self._free = clock
+            return self._context.bound(clock - self._context.extra_delay, clock, kind=self.kind, reason=self._reason)
+        clock = self._clock(connection)
+        highest = connection.execute(
+            sa.text(self._context.highest_below), {"below": self._context.render(clock - self._context.extra_delay)}
+        ).scalar()
+        form = self._context.column.form
+        return Bound(
+            kind=self.kind,
+            value=highest if highest is None or form is None else form.complete(str(highest)),
+            age_seconds=None if self._free is None else max(0.0, (clock - self._free).total_seconds()),
+            held_by="a writer's open transaction",
+            reason=f"the write lock is taken: only what is older than the last committed row is read; {self._reason}",
+            clock=iso_text(clock, 6, zoned=True),
+        )
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Take no clock that is lower than what another process saw. Raises: as `MonotonicBound.recall`."""
+        if memory.get("clock"):
+            self._known = datetime.fromisoformat(memory["clock"]).astimezone(UTC)
+
+    def _locked(self, connection: Connection) -> datetime | None:
+        with lifted(connection):
+            if not _lock(connection):
+                return None
+            try:
+                return self._clock(connection)
+            finally:
+                connection.exec_driver_sql("COMMIT")
+
+    @staticmethod
+    def _clock(connection: Connection) -> datetime:
+        return datetime.fromisoformat(connection.execute(_CLOCK).scalar_one()).replace(tzinfo=UTC)
+
+
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
+    """The strategy, or the reason (a `str`) why only the heuristic is left."""
+    if context.kind != "timestamp+pk":
+        return _counted(wanted, context, connection)
+    if _read_only(connection):
+        return "the file is read-only here, so the write lock cannot be taken"
+    elsewhere = _elsewhere(connection, context)
+    if elsewhere is not None:
+        return elsewhere
+    return WriteLock(context, "one writer at a time, for timestamps made in SQL", SharedClock(connection))
+
+
+def _counted(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
+    """For numbers and keys. There is one writer at a time, so numbers that SQLite hands out come in order, without any
+    delay. Only AUTOINCREMENT keeps the count when rows are deleted: otherwise ids are reused, and no delay helps."""
+    name, table = context.column.name, context.table
+    if table is None:
+        return "it is not known that a query's column only grows"
+    if not _is_rowid(connection, context):
+        return f"values of {name} are not made by SQLite, so a later one may be lower or the same"
+    if _is_autoincrement(connection, context):
+        return HighestSeen(
+            context,
+            "AUTOINCREMENT, one writer at a time",
+            kind="exact",
+            delay=context.extra_delay,
+            handed_out=lambda c: _handed_out(c, context),
+        )
+    reason = (
+        f"{name} is not AUTOINCREMENT: SQLite hands out the greatest ids again once their rows were deleted, and those"
+        f" are missed; declare it {name} INTEGER PRIMARY KEY AUTOINCREMENT if rows are ever deleted"
+    )
+    if wanted != "auto":
+        return reason
+    return HighestSeen(context, reason, delay=context.extra_delay, missed="")
+
+
+def _elsewhere(connection: Connection, context: BoundContext) -> str | None:
+    """Why the rows are not of this file, whose lock is taken: a virtual table's may come from anywhere. Full-text
+    tables and R-trees keep their rows in tables of the file."""
+    waiting = [(None, context.table)] if context.table is not None else tables(context.query or "", None, "sqlite")
+    if waiting is not None and not waiting:
+        return NO_TABLE
+    known = {name for _, name in waiting or ()}
+    while waiting:
+        _, name = waiting.pop()
+        sql = _definition(connection, context, name)
+        module = _VIRTUAL.match(sql)
+        if module is not None and module[1].lower() not in _OWN:
+            return f"{name} is a virtual table ({module[1]}), whose rows this file's lock does not guard"
+        below = tables(sql, None, "sqlite") if _VIEW.match(sql) else None
+        waiting += [one for one in below or () if one[1] not in known]
+        known |= {one[1] for one in below or ()}
+    return None
+
+
+def _is_rowid(connection: Connection, context: BoundContext) -> bool:
+    """Whether the column is the table's INTEGER PRIMARY KEY. A key that is not the rowid has an index."""
+    info = connection.exec_driver_sql(_in_schema("table_info", context)).mappings().all()
+    indexes = connection.exec_driver_sql(_in_schema("index_list", context)).mappings().all()
+    keys = [(row["name"], str(row["type"]).upper()) for row in info if row["pk"]]
+    return keys == [(context.column.name, "INTEGER")] and all(index["origin"] != "pk" for index in indexes)
+
+
+def _in_schema(pragma: str, context: BoundContext) -> str:
+    return f"PRAGMA {_schema(context)}{pragma}({quoted(context.table or '')})"
+
+
+def _is_autoincrement(connection: Connection, context: BoundContext) -> bool:
+    """By the table's definition: the count that SQLite keeps may have been deleted, to restart the numbers."""
+    return _AUTOINCREMENT.search(_NO_CODE.sub(" ", _definition(connection, context, context.table or ""))) is not None
+
+
+def _definition(connection: Connection, context: BoundContext, name: str) -> str:
+    made = f"SELECT sql FROM {_schema(context)}sqlite_master WHERE name = ? COLLATE NOCASE"  # noqa: S608 - quoted
+    return str(connection.exec_driver_sql(made, (name,)).scalar() or "")
+
+
+def _handed_out(connection: Connection, context: BoundContext) -> int:
+    """The number before the next id. Where the count lies below the greatest id, that id: somebody edited or deleted
+    the count, or gave a row an id, which the count does not follow."""
+    table = f"{_schema(context)}{quoted(context.table or '')}"
+    counted = (
+        f"SELECT max(coalesce((SELECT max(seq) FROM {_schema(context)}sqlite_sequence"  # noqa: S608 - quoted
+        f" WHERE name = ? COLLATE NOCASE), 0), coalesce((SELECT max({quoted(context.column.name)}) FROM {table}), 0))"
+    )
+    return int(connection.exec_driver_sql(counted, (context.table,)).scalar_one())
+
+
+def _schema(context: BoundContext) -> str:
+    return "" if context.schema is None else f"{quoted(context.schema)}."
+
+
+def _lock(connection: Connection) -> bool:
+    """Take the write lock, unless another holds it for longer than a moment."""
+    timeout = connection.info.get(_WAITS)
+    if timeout is None:
+        timeout = connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
+        if is_own(connection):
+            connection.info[_WAITS] = timeout
+    connection.exec_driver_sql(f"PRAGMA busy_timeout = {LOCK_WAIT_MS}")
+    try:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    except OperationalError as error:
+        if not any(word in str(error.orig) for word in ("locked", "busy", "within a transaction")):
+            raise
+        return False
+    finally:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {timeout}")
+    return True
+
+
+def _read_only(connection: Connection) -> bool:
+    """Whether the lock would protect nothing: BEGIN IMMEDIATE succeeds on a read-only file, and locks nothing."""
+    version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+    with lifted(connection):
+        if not _lock(connection):
+            return False  # another holds the lock, so it works
+        try:
+            connection.exec_driver_sql(f"PRAGMA user_version = {int(version)}")  # never committed
+        except OperationalError as error:
+            return "readonly" in str(error.orig)
+        finally:
+            connection.exec_driver_sql("ROLLBACK")
+    return False

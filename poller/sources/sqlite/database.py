@@ -1,0 +1,196 @@
+"""SQLite: text keeps the form it was stored in."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from poller.sources.columns import Column, Family, Odd
+from poller.sources.columns.exact import Exact, exact_of
+from poller.sources.columns.moments import TextForm
+from poller.sources.database import Dialect, Look, PageForm, Records, Runner, Watch, by_value
+from poller.sources.faults import Fault
+from poller.sources.sqlite import file
+from poller.sources.values import decode
+
+_NO_UTF_8 = "Could not decode to UTF-8"
+_SORTERS = frozenset({"SorterOpen", "OpenEphemeral"})
+"""Of which EXPLAIN says by what they compare."""
+_STEPS = 20_000  # virtual machine steps between two looks at the clock: well under a millisecond
+
+
+def _is_odd(column: Column) -> bool:
+    return column.odd is not None or column.family is Family.UNFIT or (column.family is Family.TEXT and not column.form)
+
+
+class Sqlite(Dialect):
+    """Types belong to values, not to columns, so a column's type is that of its first and last row."""
+
+    family: ClassVar[str] = "sqlite"
+    keeps_objects = False
+    key_form: ClassVar[PageForm] = PageForm.ROW_VALUES
+    clock: ClassVar[str] = "strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now') || '000Z'"
+    types_belong_to_values: ClassVar[bool] = True
+    conversion_breaks: ClassVar[bool] = False
+    is_file: ClassVar[bool] = True
+
+    def make_read_only(self, connection: Connection) -> None:
+        """By a setting of the session; not of a program's own connection to a database in memory."""
+        file.make_read_only(connection)
+
+    def in_memory(self, engine: Engine) -> bool:
+        """By the engine's pool and path."""
+        return file.is_in_memory(engine)
+
+    def file(self, engine: Engine) -> Hashable:
+        """By the path. A file that was replaced or deleted stays readable through an open connection."""
+        return file.look_at_file(engine)
+
+    def session(self, connection: Connection, timeout: timedelta) -> list[str]:
+        """How long to wait for a writer's lock."""
+        return [f"PRAGMA busy_timeout = {max(1, round(timeout.total_seconds() * 1000))}"]
+
+    def holds_session(self, connection: Connection) -> bool:
+        """There is no server: a connection reads the one file that it opened."""
+        return True
+
+    def before(self, dbapi: Any, timeout: timedelta) -> None:
+        """There is no server that ends a query: the progress handler does."""
+        deadline = time.monotonic() + timeout.total_seconds()
+        dbapi.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
+
+    def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
+        """From the values at both ends of the order; None while there is no row. A value unlike the others sorts to an
+        end. Only then the rows that pass the filter are read, which may be slow."""
+        found = self._ends(look, run, None)
+        if found is not None and look.condition and any(map(_is_odd, found.values())):
+            return self._ends(look, run, look.condition)
+        return found
+
+    def seen(self, dbapi: Any, found: Records, columns: Collection[str]) -> Hashable:
+        """By the number that SQLite raises with each change of a definition: a result says nothing of types."""
+        return int(dbapi.execute("PRAGMA schema_version").fetchone()[0])
+
+    def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
+        """Of a table: where it begins in its file. The collations are those by which SQLite says that it would sort;
+        `seen` shows whether any definition changed."""
+        collations: dict[str, str] = {}
+        if texts:
+            sorting = ", ".join(f"+{look.columns[name]}" for name in texts)
+            fresh = f"/* {time.monotonic_ns()} */"  # a plan that is kept is not made anew when the table is another
+            plan = run(f"EXPLAIN {fresh} SELECT 1 FROM {look.relation} ORDER BY {sorting}").rows  # noqa: S608 - quoted
+            said = next((str(step[5]) for step in plan if step[1] in _SORTERS), "")
+            found = said.removeprefix(f"k({len(texts)},").removesuffix(")").split(",")
+            collations = dict(zip(texts, found, strict=True)) if len(found) == len(texts) and said else {}
+        if look.table is None:
+            return Watch(collations=collations)
+        schema = "" if look.schema is None else look.schema.replace('"', '""')
+        master = f'"{schema}".sqlite_master' if schema else "sqlite_master"
+        made = f"SELECT rootpage FROM {master} WHERE type = 'table' AND name = :table COLLATE NOCASE"  # noqa: S608
+        rows = run(made, {"table": look.table}).rows
+        return Watch(object=f"page {rows[0][0]}" if rows else None, collations=collations)
+
+    def emptiness(self, relation: str, cursor: str, run: Runner) -> tuple[str, Any] | None:
+        """By the number that SQLite raises with each change of a definition. It keeps one per file: not with files
+        attached."""
+        if any(name not in {"main", "temp"} for _, name, *_ in run("PRAGMA database_list").rows):
+            return None
+        sql = (
+            f"SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM {relation} WHERE {cursor} IS NOT NULL)"  # noqa: S608 - quoted
+            " THEN (SELECT schema_version FROM pragma_schema_version) END"
+        )
+        version = run(sql).rows[0][0]
+        return None if version is None else (sql, version)
+
+    def _ends(self, look: Look, run: Runner, condition: str | None) -> dict[str, Column] | None:
+        names, cursor = ", ".join(look.columns.values()), look.columns[look.cursor]
+        where = f"{condition} AND {cursor}" if condition else cursor
+        rest = f"FROM {look.relation} WHERE {where} IS NOT NULL ORDER BY {cursor}"
+        first = run(self.limited(names, rest, 1)).rows
+        if not first:
+            return None
+        last = run(self.limited(names, f"{rest} DESC", 1)).rows
+        found = {}
+
+        def key(row: Sequence[Any]) -> tuple[tuple[str, Any], ...]:
+            return tuple((name, value) for name, value in zip(look.columns, row, strict=True) if name in look.keys)
+
+        for name, low, high in zip(look.columns, first[0], (last or first)[0], strict=True):
+            facts = look.reflected[name] if look.reflected is not None else {}
+            family = self.from_value(name, low, ()).family
+            form = TextForm.of(low) if isinstance(low, str) else None
+            last_form = TextForm.of(high) if isinstance(high, str) else None
+            odd = None
+            if form is not None and not (isinstance(high, str) and form.pattern().fullmatch(high)):
+                odd, form = Odd(form, str(high), key((last or first)[0])), None
+            elif form is None and last_form is not None:
+                odd = Odd(last_form, str(low), key(first[0]))
+            if self.from_value(name, high, ()).family != family:
+                family = Family.UNFIT
+            found[name] = Column(name=name, family=family, nullable=facts.get("nullable"), form=form, odd=odd)
+        return found
+
+    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
+        """By the value's own type; a NULL key is found and named elsewhere."""
+        return by_value(name, value)
+
+    def render(self, sql: str, column: Column) -> str:
+        """Stored text as it is."""
+        return f"lower(hex({sql}))" if column.family is Family.BYTES else f"CAST({sql} AS TEXT)"
+
+    def exact(self, column: Column, dbapi: Any) -> Exact | None:
+        """Texts and integers as they are."""
+        return exact_of(column) if column.family in {Family.TEXT, Family.INTEGER} else None
+
+    def types(self, look: Look, run: Runner) -> dict[str, Column]:
+        """Each value has a type of its own."""
+        return {name: Column(name=name, family=Family.UNFIT) for name in look.columns}
+
+    def json_columns(self, table: str, schema: str | None, run: Runner) -> frozenset[str]:
+        """Those that are declared so."""
+        found = run(f"PRAGMA {'' if schema is None else f'{schema}.'}table_info({table})").rows
+        return frozenset(str(name) for _, name, kind, *_ in found if str(kind).upper() == "JSON")
+
+    def text(self, sql: str, column: Column) -> str:
+        """Bytes as their digits: as text they would end at the first zero."""
+        return f"CASE typeof({sql}) WHEN 'blob' THEN lower(hex({sql})) ELSE CAST({sql} AS TEXT) END"
+
+    def unreadable(self, error: BaseException) -> bool:
+        """Text that is not valid UTF-8 is a driver's error. A number that is too large was passed to the driver: what
+        SQLite stores always fits."""
+        if isinstance(error, DBAPIError):
+            return _NO_UTF_8 in str(error)
+        return not isinstance(error, OverflowError) and super().unreadable(error)
+
+    @contextlib.contextmanager
+    def lenient(self, dbapi: Any) -> Iterator[None]:
+        """Every text is decoded by us."""
+        before, dbapi.text_factory = dbapi.text_factory, decode
+        try:
+            yield
+        finally:
+            dbapi.text_factory = before
+
+    def classify(self, error: DBAPIError) -> Fault:
+        """By SQLite's message: its codes say no more than "error"."""
+        text = str(error.orig)
+        if text.startswith(_NO_UTF_8):  # first: the message quotes the value, which may hold any words
+            return Fault.VALUE
+        for words, fault in (
+            ("interrupted", Fault.TIMEOUT),
+            ("file was replaced", Fault.DISCONNECTED),
+            ("no such table", Fault.NO_TABLE),
+            ("no such column", Fault.NO_COLUMN),
+            ("locked", Fault.BUSY),
+            ("unable to open", Fault.UNREACHABLE),
+            ("not a database", Fault.NO_DATABASE),
+        ):
+            if words in text:
+                return fault
+        return Fault.OTHER
