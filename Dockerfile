@@ -12,7 +12,7 @@ FROM ${BASE}
 RUN useradd --system --uid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin poller
 
 WORKDIR /src
-# PostgreSQL's and MySQL's drivers are always there. More of pyproject.toml's extras: --build-arg EXTRAS=oracle,otel
+# PostgreSQL's and MySQL's drivers are always there. More of pyproject.toml's extras: --build-arg EXTRAS=mssql,otel
 ARG EXTRAS=""
 # Nothing is installed that these files do not name by its hash, what builds the wheel included.
 COPY requirements-hashes.txt ./

@@ -16,8 +16,10 @@ _STANDING = sa.text("SELECT CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') 
 _ROWVERSION = sa.text("""
 SELECT LOWER(CONVERT(varchar(18), MIN_ACTIVE_ROWVERSION(), 2)) AS least, LOWER(CONVERT(varchar(18), @@DBTS, 2)) AS used
 """)
+_TABLE = sa.text("SELECT COUNT(*) FROM sys.tables WHERE object_id = OBJECT_ID(:name) AND is_external = 0")
 _DIRTY = re.compile(r"\b(nolock|readpast|readuncommitted)\b", re.IGNORECASE)
-_NOT_SEEN = "open transactions of SQL Server are not looked at: a rowversion column needs no look"
+_NOT_SEEN = "open transactions of SQL Server are not looked at: use a rowversion column, which needs no look"
+_ANY_ROWS = "a view or a query may read another database's rows, whose versions are not counted here: name the table"
 
 
 class Rowversion(Stateless):
@@ -51,4 +53,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
         )
     if context.kind != "rowversion+pk":
         return _NOT_SEEN
+    name = ".".join(f"[{part.replace(']', ']]')}]" for part in (context.schema, context.table) if part)
+    if not name or not connection.execute(_TABLE, {"name": name}).scalar():
+        return _ANY_ROWS
     return Rowversion("MIN_ACTIVE_ROWVERSION()")

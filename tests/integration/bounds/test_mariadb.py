@@ -10,7 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
-from poller.sources.bounds import followed, mysql_tracked
+from poller.sources import followed
+from poller.sources.mysql import tracked as mysql_tracked
 from tests.integration.bounds.tables import add, another_process, freshly, ids, make, session, source
 from tests.integration.sources.tables import execute
 from tests.support.mysql_family import MySqlFamilyServer

@@ -13,7 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from poller.ports import Bound
-from poller.sources.bounds import mysql_look, mysql_tracked
+from poller.sources.mysql import look as mysql_look
+from poller.sources.mysql import tracked as mysql_tracked
 from poller.sources.mysql.look import Look
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
 from tests.integration.sources.tables import execute

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from poller.sources.bounds import postgresql_samples
+from poller.sources.postgresql import samples as postgresql_samples
 from tests.integration.sources.tables import closing, execute, make_orders, orders
 
 LONG_AGO = [f"2026-01-01 00:00:{second:02}" for second in range(9)]

@@ -10,7 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
-from poller.sources.bounds import choose, followed, postgresql_samples
+from poller.sources import followed
+from poller.sources.bounds import choose
+from poller.sources.postgresql import samples as postgresql_samples
 from tests.integration.bounds.pretended import context
 from tests.integration.bounds.tables import add, another_process, ids, make, session, source
 from tests.integration.sources.tables import execute

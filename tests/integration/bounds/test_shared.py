@@ -11,7 +11,12 @@ import sqlalchemy as sa
 
 from poller.databases import samplers
 from poller.databases.samplers import Reading
-from poller.sources.bounds import mysql, mysql_look, mysql_tracked, mysql_turn, postgresql, postgresql_samples
+from poller.sources.mysql import bound as mysql
+from poller.sources.mysql import look as mysql_look
+from poller.sources.mysql import tracked as mysql_tracked
+from poller.sources.mysql import turn as mysql_turn
+from poller.sources.postgresql import bound as postgresql
+from poller.sources.postgresql import samples as postgresql_samples
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
 from tests.support.mariadb import MariaDbServer
 from tests.support.mysql_family import MySqlFamilyServer

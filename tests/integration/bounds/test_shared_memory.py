@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from poller.databases.samplers import Reading, Samplers, SharedSampler
-from poller.sources.bounds import mysql_look, mysql_tracked, mysql_turn
+from poller.sources.mysql import look as mysql_look
+from poller.sources.mysql import tracked as mysql_tracked
+from poller.sources.mysql import turn as mysql_turn
 from poller.sources.mysql.look import Look
 from poller.sources.mysql.tracked import Tracked
 from poller.sources.postgresql.samples import Observed

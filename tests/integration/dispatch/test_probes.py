@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from poller.sources.reading import learned
 
 from poller import Poller
 from poller.delivery import result as results
@@ -18,9 +17,9 @@ from poller.dispatch.probes import Answer, DatabaseProber, Question
 from poller.errors import SourceError
 from poller.ports import Found
 from poller.runtime import SystemRuntime
-from poller.sources import SqlSource
-from poller.sources.bounds import postgresql_samples
+from poller.sources import SqlSource, learned
 from poller.sources.inspection import inspect_source
+from poller.sources.postgresql import samples as postgresql_samples
 from poller.stores import MemoryStore
 from tests.integration.bounds.tables import session
 from tests.integration.sources.tables import TIMESTAMP, execute, family

@@ -21,8 +21,7 @@ from tests.integration.sources.tables import closing, execute
 pytest.importorskip("pyarrow")
 pytest.importorskip("adbc_driver_postgresql")
 
-from poller.sources.reading import tables
-
+from poller.sources import tables
 from poller.sources.arrow import session as adbc
 
 COLUMNS = {

@@ -1,4 +1,4 @@
-"""The statements as each database gets them. SQL Server and Oracle are held by their text alone: none runs here."""
+"""The statements as each database gets them. SQL Server is held by its text alone: none runs here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
+from sqlalchemy.dialects import mssql, mysql, postgresql, sqlite
 
 from poller.model.cursor import Cursor
 from poller.sources.columns import Column, Family
@@ -17,7 +17,6 @@ from poller.sources.page import Relation, Statements
 
 ENGINES: dict[str, Callable[[], Any]] = {
     "mssql": mssql.dialect,
-    "oracle": oracle.dialect,
     "postgresql": postgresql.dialect,
     "mysql": mysql.dialect,
     "sqlite": sqlite.dialect,
@@ -26,7 +25,6 @@ _DATETIME2: Any = mssql.DATETIME2
 _DATETIMEOFFSET: Any = mssql.DATETIMEOFFSET
 CURSORS = {
     "mssql": _DATETIME2(7),
-    "oracle": oracle.TIMESTAMP(),
 }
 AFTER = Cursor(kind="timestamp+pk", value="2026-01-01T00:00:00.1234567", tiebreaker={"region": "eu", "id": 7})
 
@@ -59,12 +57,6 @@ ORDERING = {
         "CAST([Orders].rate AS nvarchar(max)) AS poller_ordering_2",
         "LOWER(CONVERT(varchar(max), [Orders].token, 2)) AS poller_ordering_3 FROM",
     ),
-    "oracle": (
-        'TO_CHAR("Orders".customer) poller_ordering_0',
-        'TO_CHAR("Orders".name) poller_ordering_1',
-        'TO_CHAR("Orders".rate) poller_ordering_2',
-        'LOWER(RAWTOHEX("Orders".token)) poller_ordering_3 FROM',
-    ),
 }
 
 
@@ -90,7 +82,7 @@ def test_postgresql_compares_row_values() -> None:
     assert sql.endswith('ORDER BY "Orders".updated_at, "Orders".region, "Orders".id LIMIT 10')
 
 
-@pytest.mark.parametrize("family", ["mysql", "sqlite", "mssql", "oracle"])
+@pytest.mark.parametrize("family", ["mysql", "sqlite", "mssql"])
 def test_a_tie_is_a_range_of_its_own(family: str) -> None:
     tie, rest = _page(family)
     inside = ".updated_at <= " if family == "mysql" else ".updated_at = "
@@ -126,35 +118,10 @@ def test_sql_servers_time_types(kind: Any, rendered: str, taken_back: str) -> No
     assert taken_back in sql
 
 
-def test_oracle_to_the_last_nanosecond() -> None:
-    tie, rest = _page("oracle", below="2026-02-01T00:00:00.000000000")
-    assert rest.endswith("FETCH FIRST 10 ROWS ONLY")
-    assert 'TO_CHAR("Orders".updated_at, \'YYYY-MM-DD"T"HH24:MI:SS.FF9\') poller_cursor_0' in rest
-    assert '"Orders".updated_at > TO_TIMESTAMP(:v, \'YYYY-MM-DD"T"HH24:MI:SS.FF9\')' in rest
-    assert 'FROM shop."Orders" "Orders" WHERE' in rest
-    assert " AS " not in rest + tie
-
-
-@pytest.mark.parametrize(
-    ("kind", "rendered", "taken_back"),
-    [
-        (oracle.DATE(), "|| '.000000'", "AS DATE)"),
-        (oracle.TIMESTAMP(timezone=True), "TO_CHAR(SYS_EXTRACT_UTC(", "FROM_TZ(TO_TIMESTAMP(:v,"),
-        (oracle.TIMESTAMP(local_timezone=True), "TO_CHAR(SYS_EXTRACT_UTC(", "FROM_TZ(TO_TIMESTAMP(:v,"),
-    ],
-)
-def test_oracles_time_types(kind: Any, rendered: str, taken_back: str) -> None:
-    sql = _page("oracle", kind=kind)[1]
-    assert rendered in sql
-    assert taken_back in sql
-
-
-@pytest.mark.parametrize("family", ["mssql", "oracle"])
-def test_a_zone_suffix_is_bound_as_the_database_reads_it(family: str) -> None:
-    dialect = dialect_for(family)
-    kind = _DATETIMEOFFSET(7) if family == "mssql" else oracle.TIMESTAMP(timezone=True)
-    bound = dialect.bind("2026-01-01T00:00:00.0000000Z", dialect.from_type("c", kind, False))
-    assert bound == {"mssql": "2026-01-01T00:00:00.0000000Z", "oracle": "2026-01-01T00:00:00.0000000"}[family]
+def test_a_zone_suffix_is_bound_as_the_database_reads_it() -> None:
+    dialect = dialect_for("mssql")
+    bound = dialect.bind("2026-01-01T00:00:00.0000000Z", dialect.from_type("c", _DATETIMEOFFSET(7), False))
+    assert bound == "2026-01-01T00:00:00.0000000Z"
 
 
 @pytest.mark.parametrize("family", list(ENGINES))
@@ -170,8 +137,7 @@ def test_every_other_statement_compiles(family: str) -> None:
         statements.highest(),
         *(probe for _, probe in statements.bad_keys(5)),
     ):
-        compiled = str(sa.text(sql).compile(dialect=ENGINES[family]()))
-        assert ("FROM DUAL" in compiled) == (family == "oracle" and sql == statements.clock())
+        assert str(sa.text(sql).compile(dialect=ENGINES[family]()))
 
 
 def test_a_text_is_rendered_whole_and_with_its_national_characters() -> None:

@@ -18,7 +18,6 @@ from poller.sources.user_sql.filters import check_filter, check_query
         ("postgresql", "tags @> ARRAY['x'] AND id IN (SELECT id FROM vip)"),
         ("mysql", "id % 2 = 0 AND `order` = 'x\\'y'"),
         ("mssql", "[Order] = 1"),
-        ("oracle", "NVL(status, 'x') <> 'draft'"),
         ("sqlite", "status"),
         ("sqlite", "show = 1"),
         ("sqlite", "(select n > 5 from totals)"),

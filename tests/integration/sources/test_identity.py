@@ -34,7 +34,6 @@ AZURE = (
             "mssql+pyodbc:///?odbc_connect=" + quote_plus("Server=SRV\\Inst;Initial Catalog=a b"),
             ("mssql", "srv\\inst", None, "a b"),
         ),
-        ("oracle+oracledb://me:pw@ora:1522/?service_name=SHOP", ("oracle", "ora", 1522, "SHOP")),
         ("sqlite://", ("sqlite", None, None, ":memory:")),
         ("sqlite:////data/./x/../shop.db", ("sqlite", None, None, "/data/shop.db")),
         ("sqlite:///file:/data/shop.db?mode=ro&uri=true", ("sqlite", None, None, "/data/shop.db")),

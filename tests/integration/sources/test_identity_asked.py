@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from poller.sources.reading import whereabouts
 from sqlalchemy.engine import URL, make_url
 
 from poller import Poller
@@ -17,7 +16,7 @@ from poller.delivery.result import TickResult
 from poller.errors import FingerprintMismatch, SourceUnavailable
 from poller.model.document import State, decode, encode
 from poller.ports import Found
-from poller.sources import SqlSource
+from poller.sources import SqlSource, whereabouts
 from poller.sources.whereabouts import unqualified
 from poller.stores import MemoryStore
 from tests.integration.sources.tables import add_orders, execute, make_orders

@@ -37,9 +37,6 @@ SOME = [
     ("mssql", "select top (5) percent * from l order by a"),
     ("mssql", "select * from l order by a offset 5 rows fetch next 5 rows only"),
     ("mssql", "select * from l tablesample (10 percent)"),
-    ("oracle", "select * from l sample (10)"),
-    ("oracle", "select * from l fetch first 5 rows only"),
-    ("oracle", "select * from (select * from l order by a) where rownum <= 5"),
 ]
 
 ALL = [
@@ -62,7 +59,6 @@ ALL = [
     ("mssql", "select top 100 percent * from l order by a"),
     ("mssql", "select * from l order by a offset 0 rows"),
     ("mssql", "select l.*, c.n from l cross apply (select top 1 n from c) c"),
-    ("oracle", "select l.*, rownum n from l where id in (select id from c where rownum <= 5)"),
 ]  # fmt: skip
 
 
@@ -101,8 +97,6 @@ PLACEHOLDERS = [
     ("sqlite", "a = @x"),
     ("mssql", "a = ?"),
     ("mssql", "a = %(x)s"),
-    ("oracle", "a = :x"),
-    ("oracle", "a = :1"),
 ]
 
 NONE = [
@@ -115,7 +109,6 @@ NONE = [
     ("mysql", "a = @tenant and b = @@sql_mode and id %s = 0 and c = 'a:b?' and `d?` = 1"),
     ("sqlite", "a -> '$.x' = 1 and \"b:c\" = '?'"),
     ("mssql", "a = @tenant and b = @@SPID and price > $1 and c = 'x?' and [d:e?] = 1"),
-    ("oracle", "a = 'x:y' and \"b:c\" = 1 and id in (select id from t@far)"),
 ]
 
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from sqlalchemy.exc import ProgrammingError
 
 from poller.sources.stamping import (
-    LOCAL,
-    Origin,
     Reading,
-    Rule,
     Stamp,
-    Watched,
     assigned,
     follow,
     instants,
     is_earlier,
-    mssql,
     of_name,
-    oracle,
     read,
 )
 
@@ -51,17 +41,9 @@ YEAR = instants(datetime(2026, 7, 1, tzinfo=UTC))
         ("mysql", "2026-01-01 00:00:00", Reading.NOTHING, ""),
         ("sqlite", "CURRENT_TIMESTAMP", Reading.FIXED, "UTC"),
         ("sqlite", "strftime('%Y-%m-%dT%H:%M:%f', 'now')", Reading.FIXED, "UTC"),
-        ("sqlite", "datetime('now', 'localtime')", Reading.FIXED, LOCAL),
+        ("sqlite", "datetime('now', 'localtime')", Reading.FIXED, "localtime"),
         ("sqlite", "datetime('now', '+2 hours')", Reading.UNKNOWN, ""),
         ("sqlite", "''", Reading.NOTHING, ""),
-        ("mssql", "(getdate())", Reading.SESSION, ""),
-        ("mssql", "(CONVERT([datetime2](7),sysutcdatetime()))", Reading.FIXED, "UTC"),
-        ("mssql", "SYSDATETIMEOFFSET() AT TIME ZONE 'UTC'", Reading.FIXED, "UTC"),
-        ("mssql", "[dbo].[utc_now]()", Reading.UNKNOWN, ""),
-        ("oracle", "SYSDATE", Reading.SESSION, ""),
-        ("oracle", "SYS_EXTRACT_UTC(SYSTIMESTAMP)", Reading.FIXED, "UTC"),
-        ("oracle", "CAST(SYSTIMESTAMP AT TIME ZONE 'UTC' AS TIMESTAMP)", Reading.FIXED, "UTC"),
-        ("oracle", "CURRENT_TIMESTAMP", Reading.UNKNOWN, ""),  # of each client's session
     ],
 )
 def test_the_zone_of_an_expression(family: str, sql: str, reading: Reading, zone: str) -> None:
@@ -82,9 +64,6 @@ def test_the_zone_of_an_expression(family: str, sql: str, reading: Reading, zone
         ("sqlite", "date('now')", True),
         ("sqlite", "date('now') || ' ' || time('now')", False),
         ("sqlite", "datetime('now', 'start of month')", True),
-        ("mssql", "cast(getdate() as date)", True),
-        ("oracle", "trunc(sysdate)", True),
-        ("oracle", "systimestamp", False),
     ],
 )
 def test_which_stamps_lie_before_their_moment(family: str, sql: str, earlier: bool) -> None:
@@ -143,79 +122,3 @@ def test_zones_are_compared_by_their_clocks_not_by_their_names() -> None:
         "Etc/GMT-5",
         None,
     ]
-
-
-class Pretended:
-    """A connection to a server that is not available here: it answers by a word in the statement."""
-
-    def __init__(self, answers: Mapping[str, Any]) -> None:
-        self._answers = answers
-
-    def execute(self, statement: Any, parameters: Any = None) -> Any:
-        rows = next(rows for word, rows in self._answers.items() if word in str(statement))
-        if isinstance(rows, Exception):
-            raise rows
-        return Rows(SimpleNamespace(**row) if isinstance(row, dict) else row for row in rows)
-
-
-class Rows(list[Any]):
-    """The rows of an answer."""
-
-    def one_or_none(self) -> Any:
-        return self[0] if self else None
-
-    one = scalar_one = one_or_none
-
-    def scalars(self) -> Rows:
-        return self
-
-
-def test_sql_servers_zone_by_its_name_or_as_it_is_now() -> None:
-    watched = Watched("mssql", "dbo", "orders", None, "updated_at")
-    denied = ProgrammingError("SELECT", {}, Exception("CURRENT_TIMEZONE_ID is not a recognized built-in function name"))
-    clock = datetime(2026, 7, 1)
-    for answers, zone in (
-        ({"VALUES": [-300] * len(YEAR), "CURRENT_TIMEZONE_ID": ["SA Pacific Standard Time"]}, "Etc/GMT+5"),
-        ({"CURRENT_TIMEZONE_ID": denied, "SYSDATETIME": [{"minutes": 121, "clock": clock}]}, "Etc/GMT-2"),
-    ):
-        connection: Any = Pretended(answers)
-        (stamp,) = mssql.server(connection, watched, Origin("dbo", "orders", "updated_at"), YEAR)
-        assert stamp.iana == zone
-        assert stamp.differs(UTC)
-
-
-def test_sql_servers_default_trigger_and_rowversion() -> None:
-    body = "CREATE TRIGGER touch ON orders AFTER UPDATE AS UPDATE o SET updated_at = SYSUTCDATETIME() FROM orders o"
-    facts = {"has_default": 7, "is_computed": False, "computed": None}
-    connection: Any = Pretended(
-        {
-            "sys.views": [],
-            "sys.columns": [{"kind": "datetime2", "made": "(getdate())", **facts}],
-            "sys.triggers": [{"name": "touch", "events": "UPDATE", "body": body}],
-        }
-    )
-    found = mssql.origin(connection, Watched("mssql", "dbo", "orders", None, "updated_at"))
-    assert [(rule.sql or "").strip() for rule in found.rules] == ["(getdate())", "SYSUTCDATETIME()"]
-    assert any(rule.updates for rule in found.rules)
-    connection = Pretended(
-        {"sys.views": [], "sys.columns": [{"kind": "timestamp", "made": None, **facts}], "sys.triggers": []}
-    )
-    assert any(rule.updates for rule in mssql.origin(connection, Watched("mssql", None, "orders", None, "rv")).rules)
-
-
-def test_oracles_zone_and_trigger() -> None:
-    watched = Watched("oracle", None, "orders", None, "updated_at")
-    body = "BEGIN :NEW.updated_at := SYS_EXTRACT_UTC(SYSTIMESTAMP); END;"
-    connection: Any = Pretended(
-        {
-            "all_views": [],
-            "all_tab_cols": [{"kind": "TIMESTAMP(6)", "made": "SYSTIMESTAMP ", "generated": "NO"}],
-            "all_triggers": [{"name": "TOUCH", "event": "INSERT OR UPDATE", "condition": None, "body": body}],
-            "TIMEZONE_HOUR": [{"zone": "-05:00", "seconds": -18000, "clock": "2026-07-01T12:00:00"}],
-        }
-    )
-    found = oracle.origin(connection, watched)
-    assert [rule.what for rule in found.rules] == ["the column's DEFAULT SYSTIMESTAMP", 'the trigger "TOUCH"']
-    assert found.rules[1] == Rule('the trigger "TOUCH"', "SYS_EXTRACT_UTC(SYSTIMESTAMP)", True, True)
-    (stamp,) = oracle.server(connection, watched, found, YEAR)
-    assert (stamp.iana, stamp.differs(UTC)) == ("Etc/GMT+5", True)

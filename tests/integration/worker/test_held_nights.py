@@ -15,8 +15,9 @@ from poller import Batch, Poller
 from poller.delivery import result as results
 from poller.ports import Found
 from poller.runtime import SystemRuntime
-from poller.sources import SqlSource
-from poller.sources.bounds import followed, postgresql, postgresql_samples
+from poller.sources import SqlSource, followed
+from poller.sources.postgresql import bound as postgresql
+from poller.sources.postgresql import samples as postgresql_samples
 from poller.stores import MemoryStore
 from tests.integration.bounds import tables as bounds
 from tests.integration.bounds.tables import INTEGER, XID8, another_process, make, make_xid8, session

@@ -45,7 +45,7 @@ def install(folder: Path, extras: str) -> list[str] | None:
     ("extras", "added"),
     [
         ("", set()),
-        ("oracle", {"oracledb"}),
+        ("speed", {"orjson"}),
         ("mssql,postgres,mysql,speed", {"pyodbc", "orjson"}),
         ("otel,prometheus", {"opentelemetry-sdk", "opentelemetry-exporter-prometheus"}),
     ],

@@ -32,7 +32,6 @@ ENVIRONMENT = {
     "ORDERS_DB_URL": "postgresql+psycopg://postgres@127.0.0.1/shop",
     "ORDERS_SCHEDULE": "*/10 * * * * *",
     "SQL_SERVER_URL": "mssql+pyodbc://poller_source@server/shop?driver=ODBC+Driver+18+for+SQL+Server",
-    "ORACLE_URL": "oracle+oracledb://poller_source@server:1521/?service_name=SHOP",
     "MYSQL_URL": "mysql+pymysql://poller_source@127.0.0.1/shop",
     "SHOP_DB_URL": "postgresql+psycopg://postgres@127.0.0.1/shop",
 }

@@ -47,7 +47,6 @@ EVERY_ONE |= {
         "mysql": "test_a_servers_user_reads_what_its_page_makes",
         "sqlite": "test_a_sqlite_file_is_read_as_shown",
         "sql-server": "test_what_no_server_runs_here_is_loaded_and_parsed",
-        "oracle": "test_what_no_server_runs_here_is_loaded_and_parsed",
         "from-azure-sql-trigger": "test_what_no_server_runs_here_is_loaded_and_parsed",
     }.items()
 }

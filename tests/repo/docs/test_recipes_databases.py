@@ -66,7 +66,6 @@ def test_a_sqlite_file_is_read_as_shown(tmp_path: Path) -> None:
 
 NO_SERVER = {
     "SQL_SERVER_URL": "mssql+pyodbc://poller_source:x@server/shop?driver=ODBC+Driver+18+for+SQL+Server",
-    "ORACLE_URL": "oracle+oracledb://poller_source:x@server:1521/?service_name=SHOP",
     "AzureWebJobsStorage": "UseDevelopmentStorage=true",
 }
 
@@ -76,7 +75,6 @@ NO_SERVER = {
     [
         ("from-azure-sql-trigger", "tsql", "rowversion+pk"),
         ("sql-server", "tsql", "rowversion+pk"),
-        ("oracle", "oracle", "timestamp+pk"),
     ],
 )
 def test_what_no_server_runs_here_is_loaded_and_parsed(name: str, dialect: str, kind: str, tmp_path: Path) -> None:
@@ -84,7 +82,5 @@ def test_what_no_server_runs_here_is_loaded_and_parsed(name: str, dialect: str, 
         shop.write()
         while any(block.language == "sql" for block in shop.left):
             assert all(sqlglot.parse(shop.take("sql"), dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE))
-        if name == "oracle":
-            assert "CREATE TRIGGER" in shop.take("text")
         config = load_config(tmp_path / "poller.toml", NO_SERVER)
         assert config.pollers["orders"].source.cursor_kind == kind

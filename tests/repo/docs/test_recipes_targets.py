@@ -29,7 +29,6 @@ SETTINGS = {
     "SHOP_DB_URL": "postgresql+psycopg://poller_source@127.0.0.1/shop",
     "MYSQL_URL": "mysql+pymysql://poller_source@127.0.0.1/shop",
     "SQL_SERVER_URL": "mssql+pyodbc://poller_source@server/shop?driver=ODBC+Driver+18+for+SQL+Server",
-    "ORACLE_URL": "oracle+oracledb://poller_source@server:1521/?service_name=SHOP",
 }
 
 

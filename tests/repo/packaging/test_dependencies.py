@@ -16,7 +16,7 @@ OPTIONAL = {
 }
 # Named by nobody's import: data for zoneinfo, drivers that SQLAlchemy imports by the URL, and exporters of telemetry.
 BY_NAME_ONLY = {
-    *("tzdata", "psycopg", "pymysql", "pyodbc", "oracledb", "opentelemetry-sdk"),
+    *("tzdata", "psycopg", "pymysql", "pyodbc", "opentelemetry-sdk"),
     *("opentelemetry-exporter-otlp-proto-http", "azure-monitor-opentelemetry-exporter"),
     "opentelemetry-exporter-prometheus",
 }
