@@ -170,7 +170,8 @@ class Tick:
         tries = self._due(seen)
         turns = tries is not None and (tries.failures > 1 or self._calls_are_limited)
         turn = turns and state.lease.fencing_token % 2 == 1 and bool(chosen.rows)
-        batch_first = turn or (state.retrying is not None and bool(chosen.passes))
+        # A row that was killed alone is ruled over at once: after a try, the release would forget that failure.
+        batch_first = turn or chosen.killed or (state.retrying is not None and bool(chosen.passes))
         tries = None if batch_first else tries
         return _Turn(state, rows, chosen, tries, batch_first, jitter)
 
@@ -298,7 +299,7 @@ class Tick:
         batches = Batches(self.context, delivery, calls, recorder, committer, progress)
         tried = Retries(self.context, delivery, calls, recorder, progress)
         rows, chosen, tries, batch_first = turn.rows, turn.chosen, turn.tries, turn.batch_first
-        entered, left_over, since_batch = True, True, set[str]()
+        entered, since_batch = True, set[str]()
         if self.creates:
             idle_writes.began(self.context, tenure.state)
         retries.killed(recorder, turn.before)
@@ -323,12 +324,12 @@ class Tick:
             if not began or tenure.released:
                 break
             batch_first = batch_first and (tries is not None or progress.calls == made)
-            entered, left_over = False, left_over and tries is not None
+            entered = False
             failed = tries is not None and any(row.id == tries.id for row in tenure.state.aside)
             batch_next = failed or (tries is not None and self._calls_are_limited)
             tries = self._due(tenure.state, without=since_batch, batch_first=batch_first or batch_next)
             if tries is None:
-                rows, chosen = self._next(rows, delivery, left_over=left_over)
+                rows, chosen = self._next(rows, delivery)
                 if batch_next and not chosen.passes:
                     tries = self._due(tenure.state, without=since_batch, batch_first=batch_first)
         drained = self._is_drained(chosen, tenure.state)
@@ -342,12 +343,10 @@ class Tick:
         self.progress.left = self.progress.left or self.reader.interrupted
         return not chosen.passes and not chosen.blocked and not self.reader.interrupted
 
-    def _next(self, rows: PageRows, delivery: LeasedDelivery, *, left_over: bool) -> tuple[PageRows, Plan]:
-        """The rows behind the checkpoint, those that were read where it did not move, and what is done with them.
-        `left_over`: the piece that the document names may be a former owner's, whose call was killed; else it is one of
-        this tenure that was not handed over, as its rows were too old."""
-        cursor, state = self.progress.reached, delivery.tenure.state
-        state = state if left_over else window.not_begun(state)
+    def _next(self, rows: PageRows, delivery: LeasedDelivery) -> tuple[PageRows, Plan]:
+        """The rows behind the checkpoint, those that were read where it did not move, and what is done with them. The
+        piece that the document names was not handed over, as its rows were too old."""
+        cursor, state = self.progress.reached, window.not_begun(delivery.tenure.state)
         wide = self._may_use_lanes(state)
         delivery.begin_page()
         is_old = self.runtime.monotonic() - rows.read_at > KEPT_FOR

@@ -268,10 +268,10 @@ def begun(state: State, chosen: Plan) -> State:
 
 def entered(state: State, chosen: Plan, tries: WaitingRow | None) -> State:
     """The same in the acquire's PUT, where a row aside may be tried before the batch: then that row is named. A window
-    is opened here in any case, and what the last owner left of its piece stays for the batch's turn."""
+    is opened here in any case."""
     if tries is None:
         return begun(state, chosen)
-    kept = chosen.window if chosen.window is None or chosen.killed else window.not_begun_of(chosen.window)
+    kept = None if chosen.window is None else window.not_begun_of(chosen.window)
     return aside.trying(begun(state, replace(chosen, drops=(), window=kept)), tries.id)
 
 

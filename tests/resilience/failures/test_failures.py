@@ -70,6 +70,12 @@ def test_schedules_break_no_law_and_reach_what_they_prove() -> None:
     assert {name: seen[name] for name in REACHED if seen[name] < 3} == {}
 
 
+def test_a_row_that_kills_is_passed_while_another_is_tried() -> None:
+    """With one call a tick, tries of a row aside and the batch take turns: the failure of a row that killed its process
+    must not be forgotten in between."""
+    held(play(varied(draw(1235), "5 lanes")))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(TELLING, SHARE, AT_ONCE))
 def test_no_law_is_broken(first: int) -> None:

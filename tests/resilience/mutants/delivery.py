@@ -31,9 +31,16 @@ DELIVERY = (
     _mutant(
         "a piece that was named and not handed over counts as one that was killed",
         "tick.py",
-        "        state = state if left_over else window.not_begun(state)\n",
-        "",
+        "window.not_begun(delivery.tenure.state)",
+        "delivery.tenure.state",
         "integration/runner/test_read_ahead_ages.py::test_a_search_whose_writes_take_long_finds_the_row_that_fails[7]",
+    ),
+    _mutant(
+        "a row aside is tried before a row that was killed alone is ruled over",
+        "tick.py",
+        "turn or chosen.killed or (",
+        "turn or (",
+        "resilience/failures/test_failures.py::test_a_row_that_kills_is_passed_while_another_is_tried",
     ),
     _mutant(
         "a tick ends if a row came between those of its lanes before the first call",

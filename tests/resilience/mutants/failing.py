@@ -78,8 +78,8 @@ FAILING = (
         (
             Edit(
                 "delivery/tick.py",
-                "batch_first = turn or (state.retrying is not None and bool(chosen.passes))",
-                "batch_first = turn",
+                " or (state.retrying is not None and bool(chosen.passes))",
+                "",
             ),
         ),
         "is tried after a killed try",
