@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
-from poller.sources import read_only
+from poller.sources.postgresql import database
 from tests.integration.bounds.tables import add, ids, make
 from tests.integration.bounds.tables import source as stamped
 from tests.integration.sources.tables import closing, execute, make_orders, orders
@@ -64,7 +64,7 @@ def test_a_session_of_our_own_costs_no_statement_more(postgres_db: str) -> None:
 def test_behind_a_pooler_each_statement_is_read_only(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretended: a pooler gives a process id of its own. What is set in a session there, others would inherit, and
     their writes would fail; what they set would be ours."""
-    monkeypatch.setattr(read_only, "session_of", lambda _: -1)
+    monkeypatch.setattr(database, "session_of", lambda _: -1)
     make_orders(postgres_db, STAMPS)
     execute(postgres_db, "create sequence sq")
     with closing(orders(postgres_db, filter="nextval('sq') > 0")) as source:

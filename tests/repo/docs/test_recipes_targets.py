@@ -210,7 +210,7 @@ def test_every_database_goes_with_every_target(tmp_path: Path) -> None:
     index = (ROOT / page("index")).read_text()
     databases, targets = (set(re.findall(r"\(([\w-]+)\.md\)", part)) for part in index.split("\n## ")[-2:])
     relays = targets - {"own-target", "email-once"}
-    assert (len(databases), len(relays)) == (5, 7)
+    assert (len(databases), len(relays)) == (4, 7)
     for database in sorted(databases):
         (of_source,) = blocks(page(database), "toml")
         source = of_source.text.partition("[pollers.orders.source]\n")[2]

@@ -159,7 +159,7 @@ class Tick(Writer):
         seen = aside.parking_ended(aside.killed(state, limits=self.settings.limits, jitter=jitter, now=world.moment()))
         rows = self._page()
         chosen = self._plan(seen, rows, entering=True)
-        batch_first = state.retrying is not None and bool(chosen.passes)
+        batch_first = chosen.killed or (state.retrying is not None and bool(chosen.passes))
         tries = aside.due(seen, world.moment(), limits=self.settings.limits, batch_first=batch_first)
         if not chosen.passes and tries is None and state.retrying is None:
             world.seen["blocked" if chosen.blocked else "idle"] += 1

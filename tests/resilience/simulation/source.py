@@ -87,8 +87,6 @@ class Trouble:
 class SimSource:
     """`poller.ports.Source` over the table, for one process. Each row says when its page arrived (`read`)."""
 
-    can_order = True
-
     def __init__(self, table: Table, trouble: Trouble, world: World, process: Process) -> None:
         self._table = table
         self._trouble = trouble
