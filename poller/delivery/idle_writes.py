@@ -112,7 +112,7 @@ def rewrite(context: Context, copy: Copy) -> None:
     Only while the lease is free: a lease's age is its document's. It stays free, so a lease that its owner let expire
     is reported here. If another wrote first, or the store does not answer, nothing is lost. Raises nothing.
     """
-    if copy.server_time is None or copy.modified_at is None:
+    if copy.server_time is None or copy.modified_at is None or context.file.known is None:
         return
     file, now = context.file, context.runtime.monotonic()
     lease = copy.availability(file.timing, now)

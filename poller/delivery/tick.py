@@ -169,7 +169,7 @@ class Tick:
         rows, chosen = self._chosen(rows, seen, wide=wide, entering=True)
         tries = self._due(seen)
         turns = tries is not None and (tries.failures > 1 or self._calls_are_limited)
-        turn = turns and state.lease.fencing_token % 2 == 1 and bool(chosen.rows)
+        turn = turns and state.lease.fencing_token % 2 == 1 and bool(chosen.passes)
         # A row that was killed alone is ruled over at once: after a try, the release would forget that failure.
         batch_first = turn or chosen.killed or (state.retrying is not None and bool(chosen.passes))
         tries = None if batch_first else tries

@@ -138,6 +138,8 @@ class StateFile:
             emit=self._emit,
         )
         self._copy: Copy | None = None
+        self._unresolved = False
+        """A write was sent, and nothing says what became of it."""
         self._highest_token: int | None = None
         """None until a document was seen."""
 
@@ -148,8 +150,9 @@ class StateFile:
 
     @property
     def known(self) -> Copy | None:
-        """The newest version that this process has seen, None if there was none."""
-        return self._copy
+        """The newest version that this process has seen; None if there was none, or if it is not known what became of a
+        write of ours."""
+        return None if self._unresolved else self._copy
 
     @property
     def location(self) -> str:
@@ -204,6 +207,7 @@ class StateFile:
         known, sent = self._copy, self.runtime.monotonic()
         answer = self.store.read(self.name, unless=known.tag if known else None, timeout=self.timing.attempt)
         self.clock.saw(answer.server_time, sent)
+        self._unresolved = False
         if isinstance(answer, Missing):
             self._copy = None
             return None
@@ -239,8 +243,10 @@ class StateFile:
             sent = self.runtime.monotonic()
             state = change(start, self.clock.now()).with_write_id(write_id)
             body = encode(state)
+            self._unresolved = True
             answer = self._sending.send(body, base.tag if base else None, deadline)
             if isinstance(answer, Written):
+                self._unresolved = False
                 seen = self.runtime.monotonic()
                 copy = Copy(state, body, answer.tag, answer.server_time, answer.modified_at, seen, seen)
                 return self._stamped(base, WriteResult(state, self._adopt(copy), sent))
@@ -267,8 +273,10 @@ class StateFile:
         try:
             for _ in range(2):
                 state = transitions.restamped(on.state, self.clock.now()).with_write_id(self.runtime.new_id())
+                self._unresolved = True
                 answer = self._sending.send(encode(state), on.tag, deadline)
                 if answer is not None:
+                    self._unresolved = False
                     now = self.runtime.monotonic()
                     copy = Copy(state, encode(state), answer.tag, answer.server_time, answer.modified_at, now, now)
                     return replace(landed, copy=self._adopt(copy))
@@ -282,6 +290,7 @@ class StateFile:
 
     def _reread(self, deadline: float) -> Copy | None:
         found = self._sending.reread(deadline)
+        self._unresolved = False
         if found is not None:
             return self._adopt(self._decoded(found))
         self._copy = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
 from poller.model import window
@@ -27,6 +27,7 @@ LEFT_ID = 25
 """Bytes of the id of a row that is not done, where lanes have done rows behind it."""
 ENTRY = 768
 """Bytes of a row in the list, but for its cursor."""
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMN = 18
 """Bytes of a column of its key in the list, but for name and value."""
 
@@ -150,13 +151,14 @@ def heads(state: State) -> dict[str, WaitingRow]:
 def due(
     state: State, now: datetime, *, limits: Limits, without: Collection[str] = (), batch_first: bool = False
 ) -> WaitingRow | None:
-    """The row to try now: of the keys whose oldest row is aside and due, the oldest (failures 5). A key whose oldest
-    row waits for a person is not tried. `without`: the ids of rows that this tenure has tried since its last batch.
-    `batch_first`: a try was killed, and there are rows to hand over before the next."""
+    """The row to try now: of the keys whose oldest row is aside and due, the one that has been due for longest
+    (failures 5): older rows whose tries kill the process, again and again, must not hold up all others. A key whose
+    oldest row waits for a person is not tried. `without`: the ids of rows that this tenure has tried since its last
+    batch. `batch_first`: a try was killed, and there are rows to hand over before the next."""
     if batch_first:
         return None
     rows = [row for row in all_due(state, now, limits=limits) if row.id not in without]
-    return min(rows, key=lambda row: row.at or 0, default=None)
+    return min(rows, key=lambda row: (_due_since(row, now, limits), row.at or 0), default=None)
 
 
 def all_due(state: State, now: datetime, *, limits: Limits) -> list[WaitingRow]:
@@ -166,9 +168,14 @@ def all_due(state: State, now: datetime, *, limits: Limits) -> list[WaitingRow]:
 
 
 def _is_due(row: WaitingRow, now: datetime, limits: Limits) -> bool:
-    if row.retry_at is not None and not is_near(row.retry_at, now, limits.backoff.longest):
-        return True
-    return row.retry_at is None or row.retry_at <= now
+    return _due_since(row, now, limits) <= now
+
+
+def _due_since(row: WaitingRow, now: datetime, limits: Limits) -> datetime:
+    """Since when it may be tried, or when it may be; a time farther off than any delay counts for nothing."""
+    if row.retry_at is None or not is_near(row.retry_at, now, limits.backoff.longest):
+        return row.since if row.since is not None and row.since < now else EARLIEST
+    return row.retry_at
 
 
 def _is_current(state: State, row: WaitingRow) -> bool:

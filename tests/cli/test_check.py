@@ -60,6 +60,9 @@ def test_each_finding_is_fixed_by_its_own_statement(
     assert found(first)["index"]["fix"].startswith("CREATE INDEX orders_updated_at_id ON orders (updated_at, id)")
     assert fix(url, first)
     second = project.run("check", "--json")
+    if wrong(second) == {"plan": "warn"}:  # by statistics taken before there was an index: ANALYZE is proposed
+        assert fix(url, second)
+        second = project.run("check", "--json")
     assert (second.code, wrong(second)) == (0, {})
 
 

@@ -43,7 +43,7 @@ def test_a_tick_with_time_for_one_slow_try_starves_no_rows(worlds: Callable[...,
                 raise ValueError("slow, and bad")
             done.append(row["id"])
 
-    for _ in range(40):
+    for _ in range(45):
         world.tick(handle)
         world.runtime.sleep(1)
     assert sorted(done) == list(range(BAD + 1, BAD + 10))
@@ -68,7 +68,7 @@ def test_a_tick_ends_although_a_row_is_due_again_after_each_try(worlds: Callable
     assert world.tick(handle).outcome == "handler_failed"
     assert handed[0] == [1, 2]
     assert [ids for ids in handed if len(ids) > 1] == [[1, 2], [3, 4], [5, 6]]
-    assert handed[-2:] == [[1], [2]], "after the last batch each of them once"
+    assert sorted(handed[-2:]) == [[1], [2]], "after the last batch each of them once"
     handed.clear()
     assert world.tick(handle).outcome == "handler_failed"
-    assert handed == [[1], [2]]
+    assert sorted(handed) == [[1], [2]]

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 from poller.delivery.reader import KEPT_FOR
 from poller.handler.batch import Batch
@@ -118,9 +119,14 @@ class RealRules(Rules):
         self.world.seen["held up without a record"] += lacks
         return lacks
 
+    def settles(self, call: Call) -> list[RowFacts]:
+        """The rows that it did, and that must not come again: not those behind one that lacks a record."""
+        before = takewhile(lambda row: not self.lacks_record(row.id), call.rows)
+        return [row for row in before if row.id in call.done]
+
     def given_back(self, call: Call) -> None:
-        """The lease was given back after a call: the rows that it did must not come again."""
-        self._settled.update((call.generation, id_) for id_ in call.done)
+        """The lease was given back after a call."""
+        self._settled.update((call.generation, row.id) for row in self.settles(call))
 
     def judge_kept(self, before: State, after: State) -> None:
         """What the document says of lanes is true: whoever writes it did these rows, or listed them, or knew it."""
@@ -274,6 +280,7 @@ class FailureLaws(Laws):
 
     def _judge_rules(self, sent: Sent, before: State, after: State) -> None:
         tenant = Tenant(after.lease.fencing_token, self.settings)
+        self.rules.unwritten = frozenset(self._unwritten.get((sent.client, sent.scope), ()))
         what, call = self._what(sent, before, after), None
         if what == "ended":
             call = self._settled(sent, before, after) or self._killed(before)
@@ -286,7 +293,6 @@ class FailureLaws(Laws):
                     self.rules.given_back(made)
         self._count(before, after)
         self.rules.read = self._read.get(sent.client, ())
-        self.rules.unwritten = frozenset(self._unwritten.get((sent.client, sent.scope), ()))
         self.rules.landed(tenant, before, after, what, call)
 
     def _settled(self, sent: Sent, before: State, after: State) -> Call | None:
@@ -316,7 +322,7 @@ class FailureLaws(Laws):
         told: list[RowFacts] = []
         left: list[Call] = []
         for call in calls:
-            done = [row for row in call.rows if row.id in call.done]
+            done = self.rules.settles(call)
             fresh = [row for row in done if ends or place(row.cursor) <= reached or kept(row)]
             told.extend(row for row in fresh if row.id not in self._told[owner])
             self._told[owner].update(row.id for row in fresh)

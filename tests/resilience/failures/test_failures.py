@@ -76,6 +76,28 @@ def test_a_row_that_kills_is_passed_while_another_is_tried() -> None:
     held(play(varied(draw(1235), "5 lanes")))
 
 
+def test_a_page_of_followers_has_its_turn_too() -> None:
+    """With one call a tick, two rows aside whose tries fail for ever must not hold up a batch whose rows all wait for
+    one of them: behind it stand rows that none of them holds up."""
+    held(play(varied(draw(2699), "5 lanes")))
+
+
+def test_rows_that_kill_do_not_hold_up_one_that_would_work() -> None:
+    """Two rows that kill each process that tries them are always due when the next owner comes: the one that has been
+    due for longest is tried, be it younger than they are."""
+    held(play(varied(draw(2601), "2 lanes")))
+
+
+def test_a_row_that_left_after_its_page_was_read_takes_up_room() -> None:
+    """The law of the row that failed alone judges by what the page had, not by what the table has since."""
+    held(play(varied(draw(3821), "5 lanes")))
+
+
+def test_rows_behind_one_without_a_record_come_again() -> None:
+    """By the law of rows that were reported done: the row is handed over alone next, and they come behind it."""
+    held(play(varied(draw(4840), "2 lanes")))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(TELLING, SHARE, AT_ONCE))
 def test_no_law_is_broken(first: int) -> None:

@@ -134,7 +134,7 @@ FAILING = (
     ),
     Mutant(
         "a row aside is tried whenever there is time",
-        (Edit("model/aside.py", "return row.retry_at is None or row.retry_at <= now", "return True"),),
+        (Edit("model/aside.py", "return _due_since(row, now, limits) <= now", "return True"),),
         "is tried before its delay is over",
     ),
     Mutant(

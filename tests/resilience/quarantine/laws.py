@@ -280,8 +280,9 @@ class Laws:
         if mode != "quarantine" or not call.failed_alone:
             return
         row, limits = call.rows[0], self.settings.limits
-        until = place(row.cursor)
-        passed = [one for one in self.world.table.page(before.checkpoint.cursor, 100) if one.place <= until]
+        old, until = place(before.checkpoint.cursor), place(row.cursor)
+        # Its page may be older than the table: what left meanwhile was counted as one that has to follow.
+        passed = [one for one in self.world.table.history.values() if old < one.place <= until]
         if row.id in aside.listed(after) and len(before.aside) + len(before.quarantine) >= limits.max_quarantined:
             self._fail(f"{row.id} is listed although max_quarantined is reached")
         patient = limits.backoff.exhausted(self._ever[row.id])

@@ -148,7 +148,7 @@ MUTANTS = (
     Mutant(
         "a row is tried before its delay is over",
         "model/aside.py",
-        "return row.retry_at is None or row.retry_at <= now",
+        "return _due_since(row, now, limits) <= now",
         "return True",
         "is tried before its delay is over",
     ),

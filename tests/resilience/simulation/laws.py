@@ -71,8 +71,9 @@ class Laws:
         self.rewrites = 0
         self.late: set[str | None] = set()
         """Tags of releases that landed long after their stamp, and of changes that carry such a one along."""
-        self._sent_by: dict[str | None, tuple[str, int]] = {}
-        """By tag: the process, and its tick or command, whose write it is of."""
+        self._freed_by: dict[str, tuple[str, int]] = {}
+        """By the stamp of a release: the process, and its tick or command, whose write it is of. Others carry it along
+        when they change something else."""
         self.skipped: set[int] = set()
         """Rows that an operator's reset passed."""
         self.delivered: set[int] = set()
@@ -124,7 +125,9 @@ class Laws:
         kind = self._kind(document, if_tag)
         label = f"write {document['write_ids'][-1][:6]} on tag {if_tag} ({kind})"
         owner = tenure.owner_id if tenure is not None else None
-        remembers, own = kind == "remembers", self._sent_by.get(if_tag) == (client.name, client.scope)
+        base = self.versions.get(if_tag) or document
+        own = self._freed_by.get(base["lease"]["released_at"]) == (client.name, client.scope)
+        remembers = kind == "remembers"
         stamps = kind == "release" and if_tag in self.late and own  # another tick's or process's: the weekly rewrite
         sent = Sent(
             client.name, client.role, client.scope, name, body, if_tag, label, document, owner, remembers, stamps,
@@ -157,7 +160,8 @@ class Laws:
             self._fail(f"{sent.label} overwrites a document that cannot be read")
             return
         self.document = self.versions[tag] = after
-        self._sent_by[tag] = sent.client, sent.scope
+        if after["lease"]["released_at"] is not None:
+            self._freed_by.setdefault(after["lease"]["released_at"], (sent.client, sent.scope))
         self.landed_writes += 1
         write_id = after["write_ids"][-1]
         if write_id in self._write_ids:

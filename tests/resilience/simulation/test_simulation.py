@@ -84,6 +84,17 @@ def test_schedules_break_no_law_and_reach_what_they_prove() -> None:
     assert {name: seen[name] for name in REACHED if seen[name] < 3} == {}
 
 
+def test_no_idle_write_follows_one_whose_outcome_is_unknown() -> None:
+    """What the bound saw was sent, and no answer came: that the schedule was looked at waits for the next tick."""
+    held(play(varied(draw(1839), "each")))
+
+
+@pytest.mark.parametrize("seed", [2872, 3395])
+def test_a_late_release_is_stamped_anew_behind_somebody_elses_write(seed: int) -> None:
+    """A pause, or a touch, between the release and its second stamp."""
+    held(play(varied(draw(seed), "2 lanes")))
+
+
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", range(0, SCHEDULES, 500))
