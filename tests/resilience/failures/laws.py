@@ -322,9 +322,10 @@ class FailureLaws(Laws):
         told: list[RowFacts] = []
         left: list[Call] = []
         for call in calls:
-            done = self.rules.settles(call)
+            done = [row for row in call.rows if row.id in call.done]
             fresh = [row for row in done if ends or place(row.cursor) <= reached or kept(row)]
-            told.extend(row for row in fresh if row.id not in self._told[owner])
+            sure = self.rules.settles(call)
+            told.extend(row for row in fresh if row in sure and row.id not in self._told[owner])
             self._told[owner].update(row.id for row in fresh)
             if not ends and len(fresh) < len(call.rows):
                 left.append(call)
