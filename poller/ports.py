@@ -6,6 +6,7 @@ knows nothing of checkpoints; a *runtime* is time, threads and randomness. A sim
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -275,13 +276,23 @@ class TieAgain:
 
 
 @dataclass(frozen=True, slots=True)
+class Lag:
+    """The age in seconds of the oldest row not yet delivered, by the database's clock (None where the cursor is not a
+    time), and how many rows are pending, counted up to a cap (`pending_capped` when there are more)."""
+
+    seconds: float | None
+    pending: int
+    pending_capped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Rows in cursor order, each with the cursor that stands right after it, read below `bound`.
 
     `cursors` has one entry per row and may be computed lazily. So may `ordering`: of each row the columns of its
     ordering key and the database's text of their values (failures.md, rule 8); None: the key columns serve. `table`:
-    the rows as a table, with `format = "arrow"`. `facts`: what the cursors rest on (`WatchedSource`); `again`: None
-    if the page begins at the cursor that was asked for.
+    the rows as a table, with `format = "arrow"`. `facts`: what the cursors rest on (`Source.facts`); `again`: None
+    if the page begins at the cursor that was asked for; `lag`: see `Source.page`.
     """
 
     rows: Sequence[Row]
@@ -291,6 +302,7 @@ class Page:
     table: Table | None = None
     facts: Mapping[str, Any] | None = None
     again: TieAgain | None = None
+    lag: Lag | None = None
 
     def part(self, first: int, end: int) -> Page:
         """The rows from `first` to before `end`, as a page."""
@@ -315,114 +327,116 @@ class Page:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """The age in seconds of the oldest row not yet delivered, by the database's clock (None where the cursor is not a
-    time), and how many rows are pending, counted up to a cap (`pending_capped` when there are more)."""
+class Source(ABC):
+    """A table or query that can be read in (cursor, primary key) order. Used by one thread at a time.
 
-    seconds: float | None
-    pending: int
-    pending_capped: bool = False
+    A source has to say what it is, where it starts, and its pages. The other methods have defaults for one that cannot
+    say more: what needs an answer is then left out, or refused with a clear error where a person asked for it.
 
+    Attributes:
+        can_order: True if its pages can have another ordering key than the key columns.
+        ordering_key: the columns whose text each page has in `ordering`; empty: the key columns serve. A poller sets it
+            if `can_order`.
+        exact: True if rows have `JsonText` and `IntervalText`, where Python's values would say less. A poller sets it,
+            as its handler asks (`wants_exact_values`).
+    """
 
-class Source(Protocol):
-    """A table or query that can be read in (cursor, primary key) order. Used by one thread at a time."""
+    can_order: bool = False
+    ordering_key: tuple[str, ...] = ()
+    exact: bool = False
 
+    @abstractmethod
     def describe(self) -> SourceDescription:
         """The non-secret description that the fingerprint hashes. Needs no connection."""
-        ...
 
+    @abstractmethod
     def start(self) -> Cursor | None:
         """The cursor that the source's `start_from` (`beginning`, `now`, or a cursor value) means; None: the beginning.
 
         `now` is the present bound with `tiebreaker=None`, meaning at or after (design, "The state document").
         Raises: SourceError (a value the column does not take), SourceUnavailable.
         """
-        ...
 
-    def page(self, after: Cursor | None, limit: int) -> Page:
+    @abstractmethod
+    def page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:
         """Up to `limit` rows after a cursor and below the present bound, in one snapshot.
 
+        `lag_cap`: a caller who finds no row asks for the lag next, counted up to here; a source that has to count for
+        the page anyway, or can do both in one query, puts it in `Page.lag`.
         Raises: SourceUnavailable (unreachable, `query_timeout`), SourceError (unknown table or column, NULL cursor...).
         """
-        ...
 
+    @abstractmethod
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
         """How far behind `after` is, by one query of limited cost. Raises as `page`."""
-        ...
 
+    @abstractmethod
     def key(self, row: Row, cursor: Cursor) -> str:
         """A stable idempotency key of one version of one row: table, key and cursor text."""
-        ...
+
+    def next_page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:
+        """As `page`, for a further page of the same tick: a source may read it below the bound of the page before, if
+        that is young and of the same connection, and the page is full (throughput.md, "Reader"): sampling what is open
+        costs more than a page."""
+        return self.page(after, limit, lag_cap=lag_cap)
 
     def remember(self) -> dict[str, Any] | None:
         """What a later process needs to know of the bound, as JSON: the highest clock seen, the last bound, samples."""
-        ...
+        return None
 
-    def recall(self, memory: Mapping[str, Any]) -> None:
+    def recall(self, memory: Mapping[str, Any]) -> None:  # noqa: B027 - most sources need none
         """Continue from what an earlier process remembered. Raises nothing; ignores what it does not understand."""
-        ...
-
-    def close(self) -> None:
-        """Close connections. The source may be used again afterwards."""
-        ...
-
-
-@runtime_checkable
-class ReusingSource(Protocol):
-    """A source that can read several pages below one bound: sampling what is open costs more than a page."""
-
-    def next_page(self, after: Cursor | None, limit: int) -> Page:
-        """As `Source.page`, for a further page of the same tick: below the bound of the page before, where that is
-        young and of the same connection, and the page is full; else below a new one (throughput.md, "Reader")."""
-        ...
-
-
-@runtime_checkable
-class TableSource(Protocol):
-    """A source whose pages may have a table."""
-
-    def table_of(self, rows: Sequence[Row]) -> Table | None:
-        """A table of rows that were read earlier, and kept elsewhere; None where its pages have no table. It is built
-        of their values, in the types that the columns have now, where these can be asked for."""
-        ...
-
-
-@runtime_checkable
-class TimedSource(Protocol):
-    """A source that says how long one of its queries may take. The tick keeps its lease for the few queries of a page,
-    with any other source for a fixed time."""
-
-    @property
-    def query_timeout(self) -> timedelta: ...
-
-
-@runtime_checkable
-class WatchedSource(Protocol):
-    """A source that knows what a cursor of it rests on: types, collations, which table has the name, which server it
-    is, what the bound guarantees."""
 
     def facts(self) -> dict[str, Any] | None:
-        """The present facts, as JSON; None where it was not asked for rows yet. Asks nobody."""
-        ...
+        """What a cursor rests on now, as JSON: types, collations, which table has the name, which server it is, what
+        the bound guarantees. None where it was not asked for rows yet, or does not know. Asks nobody."""
+        return None
 
-    def rests_on(self, facts: Mapping[str, Any] | None) -> None:
+    def rests_on(self, facts: Mapping[str, Any] | None) -> None:  # noqa: B027
         """The cursor of the next page rests on these facts, as a document or an earlier page has them; None: on no
         known ones. If the present ones differ, the page begins the tie again, or raises SourceUnavailable (until they
         are as they were) or SourceError."""
-        ...
 
+    @property
+    def query_timeout(self) -> timedelta:
+        """How long one of its queries may take, or zero. The tick keeps its lease for the few queries of a page; where
+        it is zero, for a fixed time."""
+        return timedelta(0)
 
-@runtime_checkable
-class DatedSource(Protocol):
-    """A source whose cursors may be times."""
-
-    def dated(self, cursor: Cursor) -> datetime | None:
+    def dated(self, cursor: Cursor) -> datetime | None:  # noqa: ARG002
         """When a row of this cursor was stamped, in UTC; None where a cursor is not a time. Asks nobody."""
-        ...
+        return None
+
+    def table_of(self, rows: Sequence[Row]) -> Table | None:  # noqa: ARG002
+        """A table of rows that were read earlier, and kept elsewhere; None where its pages have no table. It is built
+        of their values, in the types that the columns have now, where these can be asked for."""
+        return None
+
+    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page | None:  # noqa: ARG002
+        """Up to `limit` rows after `low` and up to `high` (None: the end), whatever the bound is: for looking back,
+        never for delivering. None where it cannot say: then a poller knows where a cursor stands only among the rows
+        of a page. Raises as `page`."""
+        return None
+
+    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool] | None:  # noqa: ARG002
+        """How many rows there are after `low` and up to `high` (None: the beginning), and whether `cap` cut the count;
+        None where it cannot say. Raises as `page`."""
+        return None
+
+    def row_of(self, pk: Mapping[str, str]) -> Page | None:  # noqa: ARG002
+        """The row with this key, typed as text by column, whatever the bound is; empty where the table has none, or
+        `filter` leaves it out; None where a source finds no row by its key. Raises: SourceError naming a column that
+        does not take its text; as `page`."""
+        return None
+
+    def another(self) -> Source | None:
+        """One of the same rows with a connection of its own, for another thread; None where there can be none."""
+        return None
+
+    def close(self) -> None:  # noqa: B027
+        """Close connections. The source may be used again afterwards."""
 
 
-@runtime_checkable
 class SourceCheckup(Protocol):
     """The result of `checkup`: findings, and how many seconds the database's clock is ahead of ours (None where it was
     not read)."""
@@ -433,85 +447,59 @@ class SourceCheckup(Protocol):
     def offset_seconds(self) -> float | None: ...
 
 
-@runtime_checkable
-class SpannedSource(Source, Protocol):
-    """A source that says which rows are between two cursors. Without that a poller knows where a cursor stands only
-    among the rows of a page."""
-
-    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
-        """Up to `limit` rows after `low` and up to `high` (None: the end), whatever the bound is: for looking back,
-        never for delivering. Raises as `page`."""
-        ...
-
-
-@runtime_checkable
-class InspectableSource(SpannedSource, Protocol):
+class InspectableSource(Source):
     """A source that answers operators' questions: what a typed cursor means, how many rows are between two cursors,
-    what is wrong with the table.
+    what is wrong with the table. `poller.sources.SqlSource` is one.
 
-    `poller.sources.SqlSource` is one. A poller also runs with a plain `Source`: what needs these answers is then left
-    out, or refused with a clear error where it was asked for.
+    Attributes:
+        error_text: whether errors may quote what a row holds; a poller's `error_text` sets it.
     """
 
-    error_text: bool
-    """Whether errors may quote what a row holds; a poller's `error_text` sets it."""
+    error_text: bool = True
 
+    @abstractmethod
     def locate(self) -> SourceDescription:
         """`describe` with what the server says of the names in the configuration. Raises: SourceError."""
-        ...
 
+    @abstractmethod
     def missing(self) -> SourceError | None:
         """Why the source cannot be read as configured; None where it can. Asks the server."""
-        ...
 
+    @abstractmethod
     def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
         """The cursor that a person typed, in the column's own form; without a key (None) it means "at or after".
 
         Raises: SourceError naming a column.
         """
-        ...
 
+    @abstractmethod
+    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
+        """See `Source.span`."""
+
+    @abstractmethod
     def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
-        """How many rows there are after `low` and up to `high` (None: the beginning), and whether `cap` cut the count.
-        Raises as `page`."""
-        ...
+        """See `Source.count_between`."""
 
+    @abstractmethod
     def null_cursors(self, cap: int) -> int:
         """How many rows have no cursor and are never read, counted up to `cap`. Raises as `page`."""
-        ...
 
+    @abstractmethod
     def bound(self) -> Bound:
         """The present bound, as the next page would use it. Raises as `page`."""
-        ...
 
+    @abstractmethod
     def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> SourceCheckup:
         """What is or may go wrong with this source. Reads only; raises no PollerError.
 
         Args:
             after: the checkpoint. utcnow: this machine's clock.
         """
-        ...
-
-
-@runtime_checkable
-class ExactSource(Source, Protocol):
-    """A source of which a handler may have values as the database wrote them, where Python's would say less."""
-
-    exact: bool
-    """True if rows have `JsonText` and `IntervalText`. A poller sets it, as its handler asks (`wants_exact_values`)."""
 
 
 def wants_exact_values(handler: object) -> bool:
     """True if a handler takes values as the database wrote them: it says so by an attribute `exact_values = True`."""
     return getattr(handler, "exact_values", False) is True
-
-
-@runtime_checkable
-class OrderedSource(Source, Protocol):
-    """A source whose pages can have another ordering key than the key columns."""
-
-    ordering_key: tuple[str, ...]
-    """The columns whose text each page has in `ordering`; empty: the key columns serve. A poller sets it."""
 
 
 # --- the runtime

@@ -78,7 +78,7 @@ class Shipped:
 
     def _count(self, source: SqlSource) -> None:
         """Count the full pages below a bound that served before, and the looks that a count of none has ended."""
-        read, waits = source.next_page, source._session._any_waits
+        first, read = source.page, source.next_page
         below: list[object] = []
 
         def counted(*args: Any, **options: Any) -> Page:
@@ -87,13 +87,13 @@ class Shipped:
             below[:] = [(page.bound.value, page.bound.clock)]
             return page
 
-        def waited(*args: Any) -> bool | None:
-            found = waits(*args)
-            self.counted += found is False
-            return found
+        def looked(*args: Any, **options: Any) -> Page:
+            page = first(*args, **options)
+            self.counted += page.lag is not None
+            return page
 
         source.next_page = counted  # type: ignore[method-assign]
-        source._session._any_waits = waited  # type: ignore[method-assign, assignment]
+        source.page = looked  # type: ignore[method-assign]
 
     def _source_of_plan(self) -> SqlSource:
         column = {"xid8+pk": "xid", "integer+pk": "id"}.get(self._plan.kind, "updated_at")

@@ -37,7 +37,7 @@ from poller.model.durations import format_duration
 from poller.model.finding import Finding, error, ok, warn
 from poller.model.schedule import Schedule
 from poller.model.when import moment, span, took
-from poller.ports import InspectableSource, WatchedSource
+from poller.ports import InspectableSource
 from poller.relays.base import Relay
 
 CLOCKS_APART = 5.0
@@ -87,8 +87,7 @@ def examine(
     if not mismatch and isinstance(poller.source, InspectableSource):
         if copy is not None and copy.state.bound is not None:
             poller.source.recall(copy.state.bound)
-        if isinstance(poller.source, WatchedSource):
-            poller.source.rests_on(None if copy is None else copy.state.facts)
+        poller.source.rests_on(None if copy is None else copy.state.facts)
         checkup = poller.source.checkup(after, poller.runtime.utcnow)
         findings += checkup.findings
         if relay is not None:
@@ -301,7 +300,7 @@ def _same_table(poller: WiredPoller, copy: Copy) -> list[Finding]:
     except SourceError:
         return []  # the looks at the source say it
     source, before = poller.source, (copy.state.facts or {}).get("object")
-    now = ((source.facts() if isinstance(source, WatchedSource) else None) or {}).get("object")
+    now = (source.facts() or {}).get("object")
     if not before or now is None or before == now:
         return []
     return [

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol, runtime_checkable
 
 from poller.admin import health_words
 from poller.admin.health import HealthBound, PollerHealth
@@ -28,13 +27,6 @@ from poller.model.schedule import Schedule
 from poller.ports import Bound, Lag, Source
 
 _ANY = Schedule("* * * * * *")
-
-
-@runtime_checkable
-class RepeatableSource(Source, Protocol):
-    """A source of which there can be another, with a connection of its own; `poller.sources.SqlSource` is one."""
-
-    def another(self) -> Source: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +203,11 @@ def _own_source(poller: WiredPoller) -> Iterator[Source]:
 
     Raises: LeaseHeld, where there can be no other and a tick runs.
     """
-    if not isinstance(poller.source, RepeatableSource):
+    source = poller.source.another()
+    if source is None:
         with poller.alone():
             yield poller.source
         return
-    source = poller.source.another()
     try:
         yield source
     finally:

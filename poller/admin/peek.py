@@ -80,7 +80,7 @@ def look_ahead(poller: WiredPoller, limit: int) -> Peek:
             source.recall(copy.state.bound)
     cursor = source.start() if copy is None else copy.state.checkpoint.cursor
     with reads_of(poller.name, None if copy is None else copy.state, source):
-        page = source.page(cursor, limit)
+        page = source.page(cursor, limit, lag_cap=PENDING_CAP)
     if copy is not None:  # by now the server was asked what the names in the configuration mean
         check_fingerprint(poller.name, copy.state, source)
     return Peek(
@@ -89,7 +89,7 @@ def look_ahead(poller: WiredPoller, limit: int) -> Peek:
         rows=list(page.rows),
         bound=page.bound,
         table=page.table,
-        lag=None if page.rows else source.lag(cursor, cap=PENDING_CAP),
+        lag=None if page.rows else page.lag or source.lag(cursor, cap=PENDING_CAP),
     )
 
 

@@ -16,7 +16,6 @@ from poller.model.changes import to_rebind
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, differences
-from poller.ports import WatchedSource
 
 UNCOUNTED = "which rows of the two sources are the same is not known"
 
@@ -53,8 +52,7 @@ def _plan(poller: WiredPoller, *, after_failover: bool) -> Plan:
 
     def notes(state: State) -> list[str]:
         cursor = state.checkpoint.cursor
-        if isinstance(poller.source, WatchedSource):
-            poller.source.rests_on(None)
+        poller.source.rests_on(None)
         refuse_foreign(poller.source, cursor, name=poller.name)
         try:
             _refuse_impossible(poller, cursor)
@@ -80,7 +78,7 @@ def _plan(poller: WiredPoller, *, after_failover: bool) -> Plan:
 def _is_refused(poller: WiredPoller, state: State) -> bool:
     """Whether the table was changed so that the poller goes no further."""
     source, cursor = poller.source, state.checkpoint.cursor
-    if state.facts is None or not isinstance(source, WatchedSource):
+    if state.facts is None:
         return False
     source.rests_on(state.facts)
     try:

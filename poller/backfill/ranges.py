@@ -13,7 +13,7 @@ from poller.admin.effects import BACK, direction
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.fingerprint import SourceDescription
-from poller.ports import Bound, Lag, Page, Row
+from poller.ports import Bound, Lag, Page, Row, Source, Table
 from poller.sources import SqlSource
 
 WORTH_CUTTING = 1_000
@@ -114,13 +114,15 @@ def _between(low: str, high: str, count: int) -> list[str]:
     return [(begin + (end - begin) * i / count).isoformat() for i in range(1, count)]
 
 
-class RangeSource:
+class RangeSource(Source):
     """The rows of a range. A source (`poller.ports.Source`) whose description holds the range: its checkpoint belongs
     to this range and to no other. Row keys are those of the whole source.
 
     Attributes:
         bound: below what rows were read last; None before the first page.
     """
+
+    can_order = True
 
     def __init__(self, whole: SqlSource, part: Range) -> None:
         self._whole = whole
@@ -129,7 +131,7 @@ class RangeSource:
 
     @property
     def ordering_key(self) -> tuple[str, ...]:
-        """See `poller.ports.OrderedSource`."""
+        """See `poller.ports.Source`."""
         return self._whole.ordering_key
 
     @ordering_key.setter
@@ -138,7 +140,7 @@ class RangeSource:
 
     @property
     def exact(self) -> bool:
-        """See `poller.ports.ExactSource`."""
+        """See `poller.ports.Source`."""
         return self._whole.exact
 
     @exact.setter
@@ -158,17 +160,33 @@ class RangeSource:
         """See `poller.ports.Source.start`."""
         return self._part.low
 
-    def page(self, after: Cursor | None, limit: int) -> Page:
+    def page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:  # noqa: ARG002
         """See `poller.ports.Source.page`. The beginning of this source is the beginning of the range."""
         page = self._whole.page(after or self._part.low, limit, until=self._part.high)
         self.bound = page.bound
         return page
 
-    def next_page(self, after: Cursor | None, limit: int) -> Page:
-        """See `poller.ports.ReusingSource.next_page`."""
+    def next_page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:  # noqa: ARG002
+        """See `poller.ports.Source.next_page`."""
         page = self._whole.next_page(after or self._part.low, limit, until=self._part.high)
         self.bound = page.bound
         return page
+
+    def facts(self) -> dict[str, Any] | None:
+        """As of the whole source."""
+        return self._whole.facts()
+
+    def rests_on(self, facts: Mapping[str, Any] | None) -> None:
+        """As of the whole source. A tie that begins again may begin before the range: rows of it come once more."""
+        self._whole.rests_on(facts)
+
+    def dated(self, cursor: Cursor) -> datetime | None:
+        """As of the whole source."""
+        return self._whole.dated(cursor)
+
+    def table_of(self, rows: Sequence[Row]) -> Table | None:
+        """As of the whole source."""
+        return self._whole.table_of(rows)
 
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
         """See `poller.ports.Source.lag`. A range of the past is not behind anything: only the rows are counted."""
@@ -180,7 +198,7 @@ class RangeSource:
         return self._whole.count_between(low or self._part.low, high or self._part.high, cap=cap)
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
-        """See `poller.ports.SpannedSource`."""
+        """See `poller.ports.Source.span`."""
         return self._whole.span(low or self._part.low, high or self._part.high, limit)
 
     def row_of(self, pk: Mapping[str, str]) -> Page:

@@ -18,7 +18,7 @@ from poller.lease.state_file import StateFile
 from poller.model.cursor import Cursor
 from poller.model.schedule import Schedule, schedule_of
 from poller.observability import Emitter, Observer
-from poller.ports import DatedSource, Runtime, Source, StateStore
+from poller.ports import Runtime, Source, StateStore
 
 SETTLES = 2.0
 """For so many seconds at most are records waited for that are under way."""
@@ -57,7 +57,6 @@ class Context:
     ) -> None:
         self.name = name
         self.source = source
-        self._dates = source if isinstance(source, DatedSource) else None
         self.options = options
         self.runtime = runtime
         self.emit = emit = Emitter(observers)
@@ -93,7 +92,7 @@ class Context:
 
     def dated(self, cursor: Cursor | None) -> datetime | None:
         """When the row of a cursor was stamped; None where that is not known, or a cursor is not a time."""
-        return None if cursor is None or self._dates is None else self._dates.dated(cursor)
+        return None if cursor is None else self.source.dated(cursor)
 
     @property
     def schedule(self) -> Schedule:

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from poller.errors import SourceError
 from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.row_ids import id_of_key, id_of_values
-from poller.ports import Page, Row, Source
-
-
-@runtime_checkable
-class KeyedSource(Source, Protocol):
-    """A source that finds one row by its key, and knows what stands before it."""
-
-    def row_of(self, pk: Mapping[str, str]) -> Page:
-        """The row with this key, typed as text by column, whatever the bound is; empty where the table has none, or
-        `filter` leaves it out. Raises: SourceError naming a column that does not take its text; as `page`."""
-        ...
-
-    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
-        """See `poller.ports.InspectableSource.count_between`."""
-        ...
+from poller.ports import Row, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +37,10 @@ def current_row(source: Source, pk: Mapping[str, str]) -> CurrentRow | None:
 
     Raises: SourceError (also for a source that cannot find rows by their keys), SourceUnavailable.
     """
-    if not isinstance(source, KeyedSource):
+    page = source.row_of(pk)
+    if page is None:
         kind = type(source).__name__
         raise SourceError(f"This source ({kind}) does not find a row by its key.", next_step="Nothing was done.")
-    page = source.row_of(pk)
     if not page.rows:
         return None
     row, cursor = page.rows[0], page.cursors[0]

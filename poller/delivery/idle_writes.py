@@ -18,7 +18,7 @@ from poller.model.cursor import Cursor
 from poller.model.document import Lease, State
 from poller.model.schedule import BETWEEN
 from poller.observability import Began, LeaseExpired
-from poller.ports import Bound, WatchedSource
+from poller.ports import Bound
 
 logger = logging.getLogger("poller")
 
@@ -39,7 +39,7 @@ def create(context: Context, start: Cursor | None, *, looked_at: datetime | None
         ttl=file.timing.ttl,
         now=file.clock.now(),
         memory=context.source.remember(),
-        facts=context.source.facts() if isinstance(context.source, WatchedSource) else None,
+        facts=context.source.facts(),
     )
     return file.write(
         None,

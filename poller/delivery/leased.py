@@ -25,7 +25,7 @@ from poller.model.cursor import Cursor
 from poller.model.limits import LONGEST_CURSOR
 from poller.observability import BatchStarted
 from poller.observability.otel import span
-from poller.ports import Page, TableSource, TimedSource
+from poller.ports import Page
 
 logger = logging.getLogger("poller")
 
@@ -91,10 +91,8 @@ class LeasedDelivery:
         self._handler = handler
         self._purpose = purpose
         self._limit = context.options.handler_limit.total_seconds()
-        source = context.source  # what it can do is asked once: `isinstance` of a protocol is slow
-        asked = source.query_timeout.total_seconds() if isinstance(source, TimedSource) else 0.0
+        asked = context.source.query_timeout.total_seconds()
         self._page_limit = max(PAGE_LIMIT, PAGE_QUERIES * asked, self._limit)
-        self._tables = source if isinstance(source, TableSource) else None
         self._batches = 0
         self._heartbeat = Heartbeat(
             tenure,
@@ -191,7 +189,7 @@ class LeasedDelivery:
         state = tenure.state
         # an operator may have resumed beside us
         pending = state.delivery.attempts or backoff.failures_of(state) + 1
-        if page.table is None and self._tables is not None and (table := self._tables.table_of(page.rows)) is not None:
+        if page.table is None and (table := self._context.source.table_of(page.rows)) is not None:
             page = replace(page, table=table)
         batch = Batch.of(
             page,

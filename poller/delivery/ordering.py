@@ -7,7 +7,7 @@ import json
 from poller.errors import ConfigError
 from poller.model.aside import waiting
 from poller.model.document import State
-from poller.ports import OrderedSource, Source
+from poller.ports import Source
 
 
 def key_columns(source: Source, ordering_key: tuple[str, ...]) -> tuple[str, ...]:
@@ -21,15 +21,14 @@ def order_by(source: Source, ordering_key: tuple[str, ...]) -> None:
     Raises: ConfigError, where it can order rows by their key only.
     """
     columns = key_columns(source, ordering_key) if ordering_key else ()
-    if isinstance(source, OrderedSource):
+    if source.can_order:
         source.ordering_key = columns
     elif columns:
         raise ConfigError(
             f"`ordering_key` is {', '.join(columns)}, and this source ({type(source).__name__}) orders rows by their"
             " key only.",
             key="ordering_key",
-            next_step="Remove it, or use a source with the attribute `ordering_key` (poller.ports.OrderedSource), such"
-            " as poller.sources.SqlSource.",
+            next_step="Remove it, or use a source that can (`can_order`), such as poller.sources.SqlSource.",
         )
 
 

@@ -15,7 +15,7 @@ from poller.lease.state_file import Copy
 from poller.model.document import Control, State
 from poller.model.fingerprint import differences
 from poller.model.when import span
-from poller.ports import InspectableSource, Source, WatchedSource
+from poller.ports import InspectableSource, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,7 @@ def check_fingerprint(name: str, state: State, source: Source) -> None:
 def reads_of(name: str, state: State | None, source: Source) -> Iterator[None]:
     """While open, a source is read for a poller whose document is `state`, whose facts its pages rest on. Raises: as
     `check_fingerprint`, if the source is refused and is, as the server says by now, another one than the document's."""
-    if isinstance(source, WatchedSource):
-        source.rests_on(None if state is None else state.facts)
+    source.rests_on(None if state is None else state.facts)
     try:
         yield
     except SourceError:

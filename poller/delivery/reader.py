@@ -14,12 +14,15 @@ from poller.delivery.context import Context
 from poller.delivery.preflight import check_fingerprint, reads_of
 from poller.delivery.rows import PageRows
 from poller.delivery.sizes import rows_that_fit, rows_within
+from poller.delivery.watches import PENDING_CAP
 from poller.lease.state_file import Copy
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import SourceDescription
-from poller.ports import Bound, Event, Page, ReusingSource, WatchedSource
+from poller.ports import Bound, Event, Lag, Page
 
+LAG_KEPT = 1.0
+"""Seconds: how old a lag may be that came with a page without rows."""
 KEPT_FOR = 5.0
 """Rows that have been there for so many seconds and were not handed over are read again: others may have changed
 them."""
@@ -129,6 +132,8 @@ class Reader:
         self._slow = False
         """Whether the last call took so long that a page read meanwhile would have been too old."""
         self._ahead: _Ahead | None = None
+        self._lag: tuple[Cursor | None, float, Lag] | None = None
+        """What a page without rows said of it: behind which cursor, and when."""
         self.notify: Callable[[], None] | None = None
         """Called by another thread, when a page that was read ahead is there."""
 
@@ -195,6 +200,12 @@ class Reader:
         if read.described is not None:
             check_fingerprint(self._context.name, state, self._context.source)
         return PageRows(self._context.source, read.page, after, count, read_at=read.at)
+
+    def lag(self, after: Cursor | None) -> Lag | None:
+        """How far behind a cursor is, if the last page has just said so."""
+        if self._lag is None or self._lag[0] != after or self._context.runtime.monotonic() - self._lag[1] > LAG_KEPT:
+            return None
+        return self._lag[2]
 
     @property
     def has_more(self) -> bool:
@@ -280,12 +291,8 @@ class Reader:
         """Read a page; `again`: the bound of the one before may serve."""
         source, runtime = self._context.source, self._context.runtime
         before = source.describe()
-        if isinstance(source, WatchedSource):
-            source.rests_on(self._facts)
-        if again and isinstance(source, ReusingSource):
-            page = source.next_page(after, limit)
-        else:
-            page = source.page(after, limit)
+        source.rests_on(self._facts)
+        page = (source.next_page if again else source.page)(after, limit, lag_cap=PENDING_CAP)
         described = source.describe()
         return _Read(
             page,
@@ -311,6 +318,7 @@ class Reader:
             check_fingerprint(context.name, state, context.source)
         self._held, self._next, self.bound = read, 0, read.page.bound
         self._facts = read.page.facts or self._facts
+        self._lag = None if read.page.lag is None else (read.after, read.at, read.page.lag)
         context.watch_bound(context.name, context.runtime.utcnow(), read.page.bound)
         return self._slice(after, wide=wide)
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from poller.delivery.calls import Call, Calls
 from poller.delivery.context import Context
-from poller.delivery.current_row import CurrentRow, KeyedSource, current_row
+from poller.delivery.current_row import CurrentRow, current_row
 from poller.delivery.leased import LeasedDelivery, Purpose
 from poller.delivery.preflight import refusal_of, stopped_by
 from poller.delivery.progress import Progress
@@ -347,4 +347,5 @@ class _Replaying:
         source, checkpoint = self._context.source, state.checkpoint.cursor
         if checkpoint is None:
             return True
-        return not isinstance(source, KeyedSource) or source.count_between(checkpoint, cursor, cap=1)[0] > 0
+        between = source.count_between(checkpoint, cursor, cap=1)
+        return between is None or between[0] > 0

@@ -13,7 +13,7 @@ from poller.model.cursor import Cursor, KeyValue
 from poller.model.document import State
 from poller.model.handover import Mode, Plan
 from poller.model.row_ids import id_of_frequent_texts, id_of_key, id_of_values
-from poller.ports import KeyedCursors, Page, Row, Source, SpannedSource, TextKeys
+from poller.ports import KeyedCursors, Page, Row, Source, TextKeys
 
 
 class RowOfPage(RowFacts):
@@ -223,13 +223,12 @@ class PageRows:
             return known or 0
         if _place(cursor) in self._places_beyond:
             return len(self.facts)
-        if not isinstance(self.source, SpannedSource):
-            return 0
         self._alone()
-        if len(self.source.span(self.facts[-1].cursor, cursor, 1).cursors):
+        behind = self.source.span(self.facts[-1].cursor, cursor, 1)
+        if behind is not None and len(behind.cursors):
             return len(self.facts)
-        found = self.source.span(self.after, cursor, 2 * len(self.facts))
-        return max((self._places.get(_place(one), 0) for one in found.cursors), default=0)
+        found = None if behind is None else self.source.span(self.after, cursor, 2 * len(self.facts))
+        return 0 if found is None else max((self._places.get(_place(one), 0) for one in found.cursors), default=0)
 
     @cached_property
     def _places(self) -> dict[tuple[object, ...], int]:

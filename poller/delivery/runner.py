@@ -21,7 +21,7 @@ from poller.model import aside, backoff
 from poller.model.document import State
 from poller.observability.events import BUSY_HERE, TickFailed, TickFinished
 from poller.observability.otel import span
-from poller.ports import Event, ExactSource, wants_exact_values
+from poller.ports import Event, wants_exact_values
 
 logger = logging.getLogger("poller")
 
@@ -105,9 +105,7 @@ class Runner:
 
     def _read_for(self, handler: Handler) -> None:
         """Have the source read values as the handler wants them."""
-        source = self.context.source
-        if isinstance(source, ExactSource):
-            source.exact = wants_exact_values(handler)
+        self.context.source.exact = wants_exact_values(handler)
 
     def close(self) -> None:
         """Let go of the handler's processes and its event loop. It may tick again afterwards."""

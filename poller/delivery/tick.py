@@ -422,7 +422,8 @@ class Tick:
         progress, failed = self.progress, self.progress.failed
         self.reader.rest()
         in_time = self.runtime.monotonic() < self.ends  # past `functionTimeout` the host ends all pollers in it
-        known = self.context.lag(progress.cursor, outcome in ("idle", "delivered")) if lag and in_time else None
+        fresh, said = outcome in ("idle", "delivered"), self.reader.lag(progress.cursor)
+        known = self.context.lag(progress.cursor, fresh, said) if lag and in_time else None
         shown, state = outcome in ("handler_failed", "halted"), self.state
         waits = state is not None and outcome in ("handler_failed", "backing_off")
         return TickResult(

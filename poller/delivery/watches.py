@@ -70,9 +70,13 @@ class LagWatch:
         self._known: Lag | None = None
         self._asked_early = float("-inf")
 
-    def __call__(self, after: Cursor | None, fresh: bool) -> Lag | None:
-        """How far behind `after` is, None where the database does not answer now. Not `fresh`: a tick that stopped
-        early asks at most every `LAG_EVERY`; what a tick that went well found before is no answer to the first."""
+    def __call__(self, after: Cursor | None, fresh: bool, said: Lag | None = None) -> Lag | None:
+        """How far behind `after` is, None where the database does not answer now. `said`: by the page that was just
+        read. Not `fresh`: a tick that stopped early asks at most every `LAG_EVERY`; what a tick that went well found
+        before is no answer to the first."""
+        if said is not None:
+            self._known = said
+            return said
         if not fresh:
             now = self._runtime.monotonic()
             if now - self._asked_early < LAG_EVERY:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy.exc import DBAPIError
@@ -22,20 +22,9 @@ from poller.sources.options import Options
 from poller.sources.page import Relation
 from poller.sources.records import PROBE, refuse_null_cursors, refuse_nulls
 
-LAG_KEPT = 1.0
-"""Seconds: how old a lag may be that was counted with an empty page, or for it."""
 _INCOMPARABLE = frozenset({Fault.VALUE, Fault.RANGE, Fault.OTHER})
 PAGE_EVERY = 60.0
 """Seconds for which the count of the lag alone may say that there is no row: a page also shows changed types."""
-
-
-@dataclass(frozen=True, slots=True)
-class _TakenLag:
-    """A lag that was counted with an empty page: for which cursor and cap, and when, by the monotonic clock."""
-
-    of: tuple[Cursor | None, int]
-    at: float
-    lag: Lag
 
 
 class Lags(Learned):
@@ -45,9 +34,8 @@ class Lags(Learned):
         super().__init__(database, options, relation, quote)
         self._looked_through: tuple[Cursor | None, str] | None = None
         """The cursor and the bound between which the last page left no row."""
-        self._lag_cap: int | None = None
-        """Of the last lag, where it was counted in time; None while nobody asks for it."""
-        self._taken_lag: _TakenLag | None = None
+        self.lag_is_slow = False
+        """Whether the last count was not there in time; it is counted with no page then."""
         self._empty: tuple[Hashable, float] | None = None
         """Where and when the last page was read that had no row; None where it had some."""
         self._idle = False
@@ -61,12 +49,8 @@ class Lags(Learned):
 
     def lag(self, after: Cursor | None, cap: int) -> Lag:
         """See `ports.Source.lag`."""
-        taken, self._taken_lag = self._taken_lag, None
-        if taken is not None and taken.of == (after, cap) and self.monotonic() - taken.at < LAG_KEPT:
-            return taken.lag
         known = self.learn()
         if known is None:
-            self._lag_cap = cap
             return self._none()
         after, _ = self._placed(known, self._settled(after, known))
         return self._lag(known, self._not_looked_through(after), cap)
@@ -122,15 +106,10 @@ class Lags(Learned):
     def _none(self) -> Lag:
         return Lag(seconds=0.0 if self._timed else None, pending=0)
 
-    def _note_none(self, asked: Cursor | None) -> None:
-        """A page showed that there is no row, whatever its end was: the lag that is asked for next is known."""
-        if self._lag_cap is not None:
-            self._taken_lag = _TakenLag((asked, self._lag_cap), self.monotonic(), self._none())
-
     def _lag(self, known: Inspection, after: Cursor | None, cap: int, *, with_nulls: bool = False) -> Lag:
         """`with_nulls`: in the same statement, rows without a cursor are counted, and refused."""
         count, seconds = 0, 0.0 if self._timed else None
-        self._idle, self._lag_cap = False, None
+        self._idle, self.lag_is_slow = False, True
         statements = self.statements()
         for at, interval in enumerate(statements.ranges(after, None)):
             nulls = PROBE if with_nulls and not at else None
@@ -148,7 +127,7 @@ class Lags(Learned):
             count += int(more)
             if count > cap:
                 break
-        self._idle, self._lag_cap = not count, cap
+        self._idle, self.lag_is_slow = not count, False
         return Lag(seconds=seconds, pending=min(count, cap), pending_capped=count > cap)
 
     @property
@@ -166,29 +145,20 @@ class Lags(Learned):
 
     def _is_idle(self) -> bool:
         """Whether the last page of this place was empty, a moment ago, and nothing was behind it."""
-        if self._empty is None or not self._idle or self._lag_cap is None:
+        if self._empty is None or not self._idle:
             return False
         place, at = self._empty
         return place == self.database.place() and self.monotonic() - at < PAGE_EVERY
 
-    def _any_waits(self, known: Inspection, asked: Cursor | None, after: Cursor | None) -> bool | None:
-        """Whether there is any row after a cursor, below the bound or not, by the count that makes the lag. None: what
-        waits cannot be counted in time (a page leaves out what nobody committed yet), or has to be looked at anew."""
-        counted = self._take_lag(known, asked, after, with_nulls=self._nulls_matter)
-        return not self._idle if counted and self.known is not None else None
-
-    def _take_lag(self, known: Inspection, asked: Cursor | None, after: Cursor | None, *, with_nulls: bool) -> bool:
-        """The lag is asked for next: counted now, which says as much as a page where it is none, and with NULLs in one
-        statement. False: what waits cannot be counted in time."""
-        cap, at = self._lag_cap or 0, self.monotonic()
+    def _lag_of_page(self, known: Inspection, after: Cursor | None, cap: int, *, with_nulls: bool) -> Lag | None:
+        """The lag that is asked for next, counted now: it says as much as a page where it is none, and with NULLs in
+        one statement. None: what waits cannot be counted in time (a page leaves out what nobody committed yet)."""
         try:
-            lag = self._lag(known, after, cap, with_nulls=with_nulls)
+            return self._lag(known, after, cap, with_nulls=with_nulls)
         except DBAPIError as error:
             if self.database.dialect.classify(error) is not Fault.TIMEOUT:
                 raise
-            return False
-        self._taken_lag = _TakenLag((asked, cap), at, lag)
-        return True
+            return None
 
     def _refuse_nulls(self) -> None:
         """`on_null_cursor`: checked at the first page and at every page that is not full; costs nothing for a column

@@ -64,13 +64,22 @@ class Session(Lags):
         self.bounding.drop()
 
     def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table | None:  # noqa: ARG002 - see TableSession
-        """See `ports.TableSource.table_of`; `asking`: whether the database may be asked."""
+        """See `ports.Source.table_of`; `asking`: whether the database may be asked."""
         return None
 
-    def page(self, after: Cursor | None, limit: int, until: Cursor | None = None, *, again: bool = False) -> Page:
+    def page(
+        self,
+        after: Cursor | None,
+        limit: int,
+        until: Cursor | None = None,
+        *,
+        again: bool = False,
+        lag_cap: int | None = None,
+    ) -> Page:
         """See `ports.Source.page`; `until`: no row beyond it; `again`: below the last bound where it may serve again
-        (`ports.ReusingSource.next_page`)."""
-        page = self._anew(lambda: self._page(after, limit, until, again=again))
+        (`ports.Source.next_page`)."""
+        cap = None if self.lag_is_slow else lag_cap
+        page = self._anew(lambda: self._page(after, limit, until, again=again, lag_cap=cap))
         if page.rows:  # a cursor of it comes next
             self.rest_on(page.facts)
         return page
@@ -91,14 +100,21 @@ class Session(Lags):
             next_step="The next tick reads the page again; if this stays, report it with the table's definition.",
         )
 
-    def _page(self, after: Cursor | None, limit: int, until: Cursor | None, *, again: bool = False) -> Page:
-        self._looked_through = self._taken_lag = None
+    def _page(
+        self,
+        after: Cursor | None,
+        limit: int,
+        until: Cursor | None,
+        *,
+        again: bool = False,
+        lag_cap: int | None = None,
+    ) -> Page:
+        self._looked_through = None
         asked = after
         known = self.learn()
         if known is None:
             self._refuse_nulls()
-            self._note_none(asked)
-            return Page(rows=[], cursors=[], bound=self.to_come(after))
+            return Page(rows=[], cursors=[], bound=self.to_come(after), lag=None if lag_cap is None else self._none())
         after, until = self._settled(after, known), self._settled(until, known)
         stands, (after, tie) = after, self._placed(known, after)
         self.forms.look_at_times(known.cursor, after)
@@ -110,34 +126,34 @@ class Session(Lags):
         facts = self._guaranteed(bound)
         if bound.value is None and bound.kind != "none":
             return Page(rows=[], cursors=[], bound=bound)
-        if until is None and not again and self._is_idle():
-            waits = self._any_waits(known, asked, after)
-            if waits is None:
+        if lag_cap is not None and until is None and not again and self._is_idle():
+            lag = self._lag_of_page(known, after, lag_cap, with_nulls=self._nulls_matter)
+            if lag is None or self.known is None:  # too slow, or the table has to be looked at anew
                 return self._page(asked, limit, until)
-            if not waits:
-                return Page(rows=[], cursors=[], bound=bound)  # no row at all, so none below the bound
+            if self._idle:
+                return Page(rows=[], cursors=[], bound=bound, lag=lag)  # no row at all, so none below the bound
         intervals = self.statements().ranges(after, bound.value, inclusive=bound.inclusive, until=until)
         page = self._read(known, intervals, limit, bound)
         self._refuse_changed_table(known, page)
         self._refuse_changed_settings(known, page)
         page = replace(page, facts=facts, again=tie)
         rows, cursors = page.rows, page.cursors
-        self._taken_lag = None
         self._empty = None if rows else (self.database.place(), self.monotonic())
         if reused is not None and len(rows) < limit:
-            return self._page(asked, limit, until)  # rows that became ready since must not wait
+            return self._page(asked, limit, until, lag_cap=lag_cap)  # rows that became ready since must not wait
         if len(rows) < limit and until is None and bound.value is not None and not bound.inclusive:
             self._looked_through = cursors[-1] if rows else after, bound.value
-        if rows or until is not None or self._lag_cap is None or not self._nulls_matter:
+        if rows or until is not None or lag_cap is None or not self._nulls_matter:
             if len(rows) < limit or after is None:
                 self._refuse_nulls()
             return page
-        if not self._take_lag(known, asked, self._not_looked_through(after), with_nulls=True):
+        lag = self._lag_of_page(known, self._not_looked_through(after), lag_cap, with_nulls=True)
+        if lag is None:
             self._refuse_nulls()  # by itself: the page is none the worse for a lag that is not known
-        return page
+        return replace(page, lag=lag)
 
     def rest_on(self, facts: Mapping[str, Any] | None) -> None:
-        """See `ports.WatchedSource.rests_on`."""
+        """See `ports.Source.rests_on`."""
         if self._facts is not None and facts == self._facts[2]:
             self.basis = self._facts[1]
         elif facts is not self._read_basis:
@@ -145,7 +161,7 @@ class Session(Lags):
         self._read_basis = facts
 
     def facts(self, bound: Bound | None = None) -> dict[str, Any] | None:
-        """See `ports.WatchedSource.facts`; `bound`: what is guaranteed now."""
+        """See `ports.Source.facts`; `bound`: what is guaranteed now."""
         bare, known = self._bare, self._facts
         if bare is None:
             return None

@@ -19,7 +19,7 @@ from poller.databases import pools
 from poller.errors import ConfigError, PollerError, SourceError
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription
-from poller.ports import Bound, Lag, Page, Row, Table
+from poller.ports import Bound, InspectableSource, Lag, Page, Row, Table
 from poller.sources.assembly import assemble
 from poller.sources.columns.moments import parse_utc
 from poller.sources.identity import place
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class SqlSource:
+class SqlSource(InspectableSource):
     """Rows of a table, view or query, in the order of a cursor column and a key. Implements `poller.ports.Source`.
 
     Nothing is opened until the first read. Sources made from URLs of one database and user share a pool of at most
@@ -46,6 +46,8 @@ class SqlSource:
 
     Raises (here): ConfigError naming the key that is wrong.
     """
+
+    can_order = True
 
     def __init__(
         self, url: str | URL | Engine, *, connections: int = pools.DEFAULT, **options: Unpack[SourceKeywords]
@@ -123,7 +125,7 @@ class SqlSource:
 
     @property
     def ordering_key(self) -> tuple[str, ...]:
-        """See `poller.ports.OrderedSource`."""
+        """See `poller.ports.Source`."""
         return self._session.ordering
 
     @ordering_key.setter
@@ -132,7 +134,7 @@ class SqlSource:
 
     @property
     def exact(self) -> bool:
-        """See `poller.ports.ExactSource`."""
+        """See `poller.ports.Source`."""
         return self._session.database.exact
 
     @exact.setter
@@ -205,20 +207,27 @@ class SqlSource:
                 next_step=refused.next_step,
             ) from None
 
-    def page(self, after: Cursor | None, limit: int, *, until: Cursor | None = None) -> Page:
+    def page(
+        self, after: Cursor | None, limit: int, *, lag_cap: int | None = None, until: Cursor | None = None
+    ) -> Page:
         """See `poller.ports.Source.page`. Rows are plain dicts of the user's columns in select order.
 
         `until`: no row beyond it either; without a tiebreaker only rows below its value."""
         self._refuse_foreign(after)
         self._refuse_foreign(until)
-        return self._guard(lambda: self._session.page(after, limit, until), keep=lambda page: len(page.rows) >= limit)
+        return self._guard(
+            lambda: self._session.page(after, limit, until, lag_cap=lag_cap), keep=lambda page: len(page.rows) >= limit
+        )
 
-    def next_page(self, after: Cursor | None, limit: int, *, until: Cursor | None = None) -> Page:
-        """See `poller.ports.ReusingSource.next_page`; `until` as for `page`."""
+    def next_page(
+        self, after: Cursor | None, limit: int, *, lag_cap: int | None = None, until: Cursor | None = None
+    ) -> Page:
+        """See `poller.ports.Source.next_page`; `until` as for `page`."""
         self._refuse_foreign(after)
         self._refuse_foreign(until)
         return self._guard(
-            lambda: self._session.page(after, limit, until, again=True), keep=lambda page: len(page.rows) >= limit
+            lambda: self._session.page(after, limit, until, again=True, lag_cap=lag_cap),
+            keep=lambda page: len(page.rows) >= limit,
         )
 
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
@@ -246,15 +255,15 @@ class SqlSource:
         return self._subject
 
     def facts(self) -> dict[str, Any] | None:
-        """See `poller.ports.WatchedSource.facts`."""
+        """See `poller.ports.Source.facts`."""
         return self._session.facts()
 
     def rests_on(self, facts: Mapping[str, Any] | None) -> None:
-        """See `poller.ports.WatchedSource.rests_on`."""
+        """See `poller.ports.Source.rests_on`."""
         self._session.rest_on(facts)
 
     def dated(self, cursor: Cursor) -> datetime | None:
-        """See `poller.ports.DatedSource.dated`."""
+        """See `poller.ports.Source.dated`."""
         timed = self._options.cursor_kind == "timestamp+pk"
         return parse_utc(cursor.value, self._options.zone) if timed else None
 
@@ -311,7 +320,7 @@ class SqlSource:
         return self._guard(lambda: self._session.row_of(pk))
 
     def table_of(self, rows: Sequence[Row]) -> Table | None:
-        """See `poller.ports.TableSource.table_of`."""
+        """See `poller.ports.Source.table_of`."""
         session = self._session
         if self._options.format == "rows" or not rows:
             return None

@@ -18,7 +18,7 @@ from poller.admin.quarantine.records import every_row, records_of, settle
 from poller.admin.refusals import Refused, WrongArgument, clean, shown
 from poller.admin.request import Request
 from poller.admin.wired import WiredPoller
-from poller.delivery.current_row import CurrentRow, KeyedSource, current_row
+from poller.delivery.current_row import CurrentRow, current_row
 from poller.delivery.ordering import check_ordering_key, key_columns
 from poller.delivery.preflight import check_fingerprint
 from poller.errors import SourceError, SourceUnavailable
@@ -83,8 +83,7 @@ def _check_key(poller: WiredPoller, pk: Mapping[str, str]) -> None:
 def _read(poller: WiredPoller, pk: Mapping[str, str]) -> CurrentRow:
     """Raises: WrongArgument, where the table has no such row, or the key cannot hold the value; SourceError."""
     source = poller.source
-    if isinstance(source, KeyedSource):
-        source.lag(None, cap=1)  # a table that cannot be read is no fault of the arguments'
+    source.lag(None, cap=1)  # a table that cannot be read is no fault of the arguments'
     try:
         row = current_row(source, pk)
     except SourceUnavailable:
@@ -167,9 +166,10 @@ class _Adding:
     def _is_passed(self, state: State) -> bool:
         """Whether the checkpoint stands at or behind the row, by the database's order."""
         source = self._poller.source
-        if state.checkpoint.cursor is None or not isinstance(source, KeyedSource):
+        if state.checkpoint.cursor is None:
             return False
-        return source.count_between(state.checkpoint.cursor, self._row.cursor, cap=1)[0] == 0
+        between = source.count_between(state.checkpoint.cursor, self._row.cursor, cap=1)
+        return between is not None and between[0] == 0
 
     def _notes(self, state: State) -> list[str]:
         line = "It is handed over no more until the checkpoint has passed it, and is then tried again by itself; later"

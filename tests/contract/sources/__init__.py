@@ -1,6 +1,6 @@
 """One suite over all sources: what a source promises, whichever database its rows come from.
 
-It uses what a user uses: a source (`poller.SqlSource`, or any other with the protocol `poller.ports.Source`), a
+It uses what a user uses: a source (`poller.SqlSource`, or any other `poller.ports.Source`), a
 `poller.Poller` with a store, and ticks. Nothing of the inside of `poller.sources` is imported, so that the suite stays
 when that is rebuilt.
 

@@ -23,6 +23,8 @@ from poller.backfill.run import Request, backfill
 from poller.ports import Found, Source
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
+from tests.integration.runner.clockwork import Clockwork
+from tests.integration.runner.fakes import Table
 
 BEGINS, ENDS = "2026-01-01 00:00:02", "2026-01-01 00:00:06"
 IN_RANGE = [2, 3, 4, 5]
@@ -274,16 +276,9 @@ def test_without_a_handler_nothing_is_begun(shop: Path, store: Store) -> None:
         refused(lambda: poller.backfill(BEGINS, ENDS, handler=generator), ConfigError, "generator", store)
 
 
-class Other:
-    """A source of somebody's own."""
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 def test_a_source_without_ranges_is_refused(store: Store) -> None:
-    with orders(Other(), store) as poller:  # type: ignore[arg-type]
-        refused(lambda: poller.backfill(1, 2), ConfigError, "Other is no SqlSource", store)
+    with orders(Table(Clockwork()), store) as poller:
+        refused(lambda: poller.backfill(1, 2), ConfigError, "Table is no SqlSource", store)
 
 
 class Meanwhile(Conversation):

@@ -22,7 +22,7 @@ from poller.model.fingerprint import SourceDescription
 from poller.observability import (
     PollerEvent,
 )
-from poller.ports import Bound, Event, Found, Lag, Page, Row, SourceCheckup
+from poller.ports import Bound, Event, Found, InspectableSource, Lag, Page, Row, Source, SourceCheckup
 from poller.stores import MemoryStore
 from tests.integration.runner.clockwork import Clockwork
 from tests.integration.runner.wire import STATE, Wire
@@ -51,12 +51,12 @@ def cursor_of(one: Row) -> Cursor:
     return Cursor(kind="timestamp+pk", value=one["updated_at"], tiebreaker={"id": one["id"]})
 
 
-class Table:
-    """A `poller.ports.Source` over a list of rows, which tests may change at any time.
+class Table(Source):
+    """A source over a list of rows, which tests may change at any time.
 
     `begin`: what `start_from` means. `faults`: raised by the next pages, one each (None: that page works).
-    `page_seconds`: how long a page takes. `pages`: after which cursors it was asked. `bound`: of its pages; while
-    its value is None and its kind not `none`, they are empty. `memory`: what it remembers; `recalled`: what it gets.
+    `page_seconds`: how long a page takes. `pages`: after which cursors it was asked. `below`: their bound; while its
+    value is None and its kind not `none`, they are empty. `memory`: what it remembers; `recalled`: what it gets.
     """
 
     def __init__(self, runtime: Clockwork, rows: Sequence[dict[str, Any]] = ()) -> None:
@@ -68,7 +68,7 @@ class Table:
         self.pages: list[Cursor | None] = []
         self.lags = 0
         self.starts = 0
-        self.bound = Bound("none")
+        self.below = Bound("none")
         self.memory: dict[str, Any] | None = None
         self.recalled: list[Mapping[str, Any]] = []
         self._runtime = runtime
@@ -80,7 +80,7 @@ class Table:
         self.starts += 1
         return self.begin
 
-    def page(self, after: Cursor | None, limit: int) -> Page:
+    def page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:
         self.pages.append(after)
         if self.page_seconds:
             self._runtime.sleep(self.page_seconds)
@@ -88,9 +88,9 @@ class Table:
         if fault is not None:
             raise fault
         rows = self._after(after)[:limit]
-        if self.bound.value is None and self.bound.kind != "none":
+        if self.below.value is None and self.below.kind != "none":
             rows = []
-        return Page(rows, [cursor_of(one) for one in rows], self.bound)
+        return Page(rows, [cursor_of(one) for one in rows], self.below)
 
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
         self.lags += 1
@@ -121,10 +121,8 @@ class Table:
         return [one for one in ordered if (one["updated_at"], one["id"]) > place]
 
 
-class InspectableTable(Table):
+class InspectableTable(Table, InspectableSource):
     """A table that also answers what operators ask (`poller.ports.InspectableSource`), as far as tests do ask."""
-
-    error_text = True
 
     def locate(self) -> SourceDescription:
         return self.description
@@ -144,7 +142,10 @@ class InspectableTable(Table):
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
         last = (high.value, (high.tiebreaker or {})["id"]) if high else ("~", 0)
         rows = [one for one in self._after(low) if (one["updated_at"], one["id"]) <= last][:limit]
-        return Page(rows, [cursor_of(one) for one in rows], self.bound)
+        return Page(rows, [cursor_of(one) for one in rows], self.below)
+
+    def bound(self) -> Bound:
+        raise NotImplementedError
 
     def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> SourceCheckup:
         raise NotImplementedError

@@ -23,10 +23,10 @@ class KeyedTable(InspectableTable):
     """A table whose pages say of each row its `customer`, where that is the ordering key. `reading`: called with each
     page that is read, before it is given."""
 
-    ordering_key: tuple[str, ...] = ()
+    can_order = True
     reading: Callable[[], None] | None = None
 
-    def page(self, after: Cursor | None, limit: int) -> Page:
+    def page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:
         return self._keyed(super().page(after, limit))
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:

@@ -38,7 +38,7 @@ def test_a_cold_process_keeps_its_samples_by_one_write_a_minute() -> None:
     world.tick()
     token, released = world.state.lease.fencing_token, world.state.lease.released_at
     world.table.rows.append({"id": 9, "updated_at": "2026-05-01T00:00:00.000000Z", "total": 1})
-    world.table.bound, world.table.memory = COLD, MEMORY
+    world.table.below, world.table.memory = COLD, MEMORY
     world.runtime.sleep(90)
     world.wire.forget()
     for _ in range(5):
@@ -54,7 +54,7 @@ def test_a_cold_process_keeps_its_samples_by_one_write_a_minute() -> None:
     world.runtime.sleep(20)
     world.tick()
     assert len(world.wire.writes) == 2
-    world.table.bound = KNOWN
+    world.table.below = KNOWN
     assert world.tick().outcome == "delivered"
 
 
@@ -64,7 +64,7 @@ def test_an_idle_process_that_is_not_cold_writes_nothing() -> None:
     world.table.memory = MEMORY
     world.wire.forget()
     for bound in (KNOWN, replace(COLD, cold=False), replace(KNOWN, cold=True, value=None, held_by="pid 7")):
-        world.table.bound = replace(bound, cold=False)
+        world.table.below = replace(bound, cold=False)
         world.runtime.sleep(100)
         assert world.tick().outcome == "idle"
     assert world.wire.writes == []
@@ -72,7 +72,7 @@ def test_an_idle_process_that_is_not_cold_writes_nothing() -> None:
 
 def test_the_first_document_already_holds_what_was_seen() -> None:
     world = World()
-    world.table.bound, world.table.memory = COLD, MEMORY
+    world.table.below, world.table.memory = COLD, MEMORY
     world.tick()
     assert world.state.bound is not None
     assert world.state.bound["samples"] == {"open": {}}
@@ -83,7 +83,7 @@ def test_what_holds_the_bound_is_reported_once_per_reason() -> None:
     world = World(rows=1)
     held = replace(KNOWN, held_by="pid 7, open since 00:00", reason="an open transaction", age_seconds=3.0)
     for bound in (held, replace(held, held_by="pid 7, open since 00:00, idle", age_seconds=9.0), KNOWN, held):
-        world.table.bound = bound
+        world.table.below = bound
         world.tick()
     events = [event for event in world.events if isinstance(event, BoundHeld)]
     assert [event.held_by for event in events] == ["pid 7, open since 00:00"] * 2
@@ -92,7 +92,7 @@ def test_what_holds_the_bound_is_reported_once_per_reason() -> None:
 
 def test_a_clock_that_went_back_is_an_event_of_its_own() -> None:
     world = World(rows=1)
-    world.table.bound = replace(KNOWN, clock_went_back=True, reason="it went back: 1 < 2")
+    world.table.below = replace(KNOWN, clock_went_back=True, reason="it went back: 1 < 2")
     world.tick()
     world.tick()
     events = [event for event in world.events if isinstance(event, ClockWentBack)]

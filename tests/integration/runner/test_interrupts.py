@@ -27,7 +27,7 @@ class Shared(Table):
 
     now = most = 0
 
-    def page(self, after: Any, limit: int) -> Page:
+    def page(self, after: Any, limit: int, *, lag_cap: int | None = None) -> Page:
         self.now += 1
         self.most = max(self.most, self.now)
         try:

@@ -120,7 +120,7 @@ def test_a_lease_left_to_expire_is_reported_beside_kept_samples(worlds: Worlds) 
     """The write that keeps them frees the lease: the acquire after it finds nothing to take over."""
     world = worlds(rows=3).begun()
     world.take_over()
-    world.table.bound, world.table.memory = COLD, MEMORY
+    world.table.below, world.table.memory = COLD, MEMORY
     world.runtime.sleep(TTL + 5)
     assert world.tick().outcome == "idle"
     assert world.state.lease.owner_id is None
@@ -128,14 +128,14 @@ def test_a_lease_left_to_expire_is_reported_beside_kept_samples(worlds: Worlds) 
     assert (event.previous_owner_id, event.previous_fencing_token) == ("other/1", 1)
     _, record = world.worker.context.audit.entries()
     assert (record["kind"], record["before"]["owner_id"]) == ("takeover", "other/1")
-    world.table.bound = world.table.bound.__class__("none")
+    world.table.below = world.table.below.__class__("none")
     assert world.tick().outcome == "delivered"
     assert world.emitted(LeaseTakenOver) == []
 
 
 def test_a_lease_that_was_given_back_is_no_news(worlds: Worlds) -> None:
     world = worlds(rows=3).begun()
-    world.table.bound, world.table.memory = COLD, MEMORY
+    world.table.below, world.table.memory = COLD, MEMORY
     world.runtime.sleep(90)
     world.tick()
     assert isinstance(world.state.lease, Lease)

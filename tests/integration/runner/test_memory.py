@@ -35,7 +35,7 @@ class Endless:
         self.most = 0
         world.table.page = self.page  # type: ignore[method-assign]
 
-    def page(self, after: Cursor | None, limit: int) -> Page:
+    def page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:
         first = 0 if after is None or after.tiebreaker is None else int(after.tiebreaker["id"])
         rows: list[dict[str, Any]] = [{**row(first + at), "held": Held()} for at in range(1, limit + 1)]
         self.alive.update(one["held"] for one in rows)

@@ -80,7 +80,7 @@ def test_no_more_is_read_than_may_be_handed_over(worlds: Worlds) -> None:
     sizes: list[int] = []
     read = world.table.page
 
-    def page(after: Any, limit: int) -> Page:
+    def page(after: Any, limit: int, **_: Any) -> Page:
         sizes.append(limit)
         return read(after, limit)
 
@@ -116,7 +116,7 @@ class OneAtATime(Table):
 
     used = False
 
-    def page(self, after: Any, limit: int) -> Page:
+    def page(self, after: Any, limit: int, *, lag_cap: int | None = None) -> Page:
         assert not self.used
         self.used = True
         try:
@@ -226,7 +226,7 @@ def test_rows_that_are_searched_for_one_that_fails_are_read_again(worlds: Worlds
 
     for one in world.table.rows:
         one["total"] = 0
-    world.table.page = lambda after, limit: _copied(Table.page(world.table, after, limit))  # type: ignore[method-assign]
+    world.table.page = lambda after, limit, **_: _copied(Table.page(world.table, after, limit))  # type: ignore[method-assign]
     for _ in range(2):
         world.tick_when_due(handle)
     assert len(handed) == 5

@@ -213,7 +213,7 @@ def test_rows_before_a_follower_without_a_record_come_young(worlds: Worlds, erro
     without_record(world, row_ids.id_of_key("orders/6/" + stamp_of(6)), UNREAD[error])
     page, ages, read_at = table.page, dict[int, float](), 0.0
 
-    def read(after: Cursor | None, limit: int) -> Page:
+    def read(after: Cursor | None, limit: int, **_: Any) -> Page:
         nonlocal read_at
         found, read_at = page(after, limit), clock.monotonic()
         return found

@@ -68,7 +68,7 @@ def test_an_idle_tick_reports_the_lag_of_rows_above_the_bound(worlds: Worlds) ->
     """Each asks anew: a table that waits behind a forgotten transaction must not look like one that is quiet."""
     world = worlds(rows=5)
     world.tick()
-    world.table.bound = Bound("exact", None)
+    world.table.below = Bound("exact", None)
     results = []
     for number in range(6, 9):
         add(world, number, 1)

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from poller.errors import SourceError
+from poller.ports import Lag
 from poller.sources import SqlSource
-from poller.sources.lag import LAG_KEPT
 from tests.integration.sources.tables import TIMESTAMP, add_orders, closing, execute, family, orders
 
 STAMPS = ["2026-01-05 10:00:00", "2026-01-05 10:00:01"]
@@ -41,9 +41,8 @@ def test_an_idle_look_counts_both_in_one_statement(nullable: tuple[str, SqlSourc
     _, source, ran = nullable
     after = end_of(source)
     ran.clear()
-    assert source.page(after, 10).rows == []
-    lag = source.lag(after, cap=CAP)
-    assert (lag.pending, lag.seconds, lag.pending_capped) == (0, 0.0, False)
+    page = source.page(after, 10, lag_cap=CAP)
+    assert (list(page.rows), page.lag) == ([], Lag(0.0, 0))
     assert len([sql for sql in ran if "COUNT(" in sql and "poller_missing" in sql]) == 1
     assert not [sql for sql in ran if "COUNT(" in sql and "poller_missing" not in sql and "poller_many" not in sql]
 
@@ -71,26 +70,22 @@ def test_rows_that_wait_are_counted_with_them(nullable: tuple[str, SqlSource, li
         assert source.lag(first, cap=CAP).seconds == 0.0
 
 
-@pytest.mark.parametrize("question", ["another cursor", "another cap", "later", "again", "after another page"])
-def test_what_was_counted_answers_no_other_question(
-    nullable: tuple[str, SqlSource, list[str]], question: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lag_that_no_page_said_is_counted_anew(nullable: tuple[str, SqlSource, list[str]]) -> None:
     url, source, _ = nullable
     first, after = source.span(None, None, 10).cursors
-    now = [1000.0]
-    monkeypatch.setattr(source._session, "monotonic", lambda: now[0])
-    assert source.page(after, 10).rows == []
+    page = source.page(after, 10, lag_cap=CAP)
+    assert (list(page.rows), page.lag) == ([], Lag(0.0, 0))
     add_orders(url, ["2026-01-05 10:00:02", "2026-01-05 10:00:03"], first=3)
-    if question == "another cursor":
-        assert source.lag(first, cap=CAP).pending == 3
-    elif question == "another cap":
-        assert source.lag(after, cap=1).pending_capped
-    elif question == "later":
-        now[0] += LAG_KEPT
-        assert source.lag(after, cap=CAP).pending == 2
-    elif question == "again":
-        assert source.lag(after, cap=CAP).pending == 0
-        assert source.lag(after, cap=CAP).pending == 2
-    else:
-        assert len(source.page(after, 10).rows) == 2
-        assert source.lag(after, cap=CAP).pending == 2
+    assert source.lag(first, cap=CAP).pending == 3
+    assert source.lag(after, cap=1).pending_capped
+    page = source.page(after, 10, lag_cap=CAP)
+    assert (len(page.rows), page.lag) == (2, None)
+    assert source.lag(after, cap=CAP).pending == 2
+
+
+def test_who_does_not_ask_gets_no_lag_with_a_page(nullable: tuple[str, SqlSource, list[str]]) -> None:
+    _, source, ran = nullable
+    after = end_of(source)
+    ran.clear()
+    assert source.page(after, 10).lag is None
+    assert not [sql for sql in ran if "poller_many" in sql]

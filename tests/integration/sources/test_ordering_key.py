@@ -12,7 +12,7 @@ from poller import Poller
 from poller.errors import ConfigError, SourceError
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription
-from poller.ports import Bound, Lag, OrderedSource, Page, Row
+from poller.ports import Bound, Lag, Page, Row, Source
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.sources.tables import TEXT, TIMESTAMP, closing, execute, family, make_orders, orders
@@ -210,7 +210,7 @@ def _poller(source: Any, **options: Any) -> Poller:
 
 def test_a_pollers_option_reaches_its_source(sqlite_url: str) -> None:
     source = orders(sqlite_url)
-    assert isinstance(source, OrderedSource)
+    assert source.can_order
     _poller(source, ordering_key=["total"])
     assert source.ordering_key == ("total",)
 
@@ -247,7 +247,7 @@ def test_without_the_option_the_statement_is_the_same(sqlite_url: str) -> None:
     assert sum("SELECT orders.* FROM" in sql and "ORDER BY" in sql for sql in ran) == 2
 
 
-class _Plain:
+class _Plain(Source):
     """A source that knows of no ordering key."""
 
     def describe(self) -> SourceDescription:
@@ -256,7 +256,7 @@ class _Plain:
     def start(self) -> Cursor | None:
         return None
 
-    def page(self, after: Cursor | None, limit: int) -> Page:
+    def page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:
         return Page((), (), Bound("none"))
 
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
@@ -264,12 +264,6 @@ class _Plain:
 
     def key(self, row: Row, cursor: Cursor) -> str:
         return ""
-
-    def remember(self) -> dict[str, Any] | None:
-        return None
-
-    def recall(self, memory: Any) -> None: ...
-    def close(self) -> None: ...
 
 
 def test_a_source_that_cannot_order_otherwise_is_refused() -> None:

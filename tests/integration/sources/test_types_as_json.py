@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from poller.ports import WatchedSource
 from poller.sources import SqlSource
 from poller.sources.facts import read_columns, read_facts
 from poller.sources.inspection import Inspection
@@ -38,7 +37,6 @@ def test_types_survive_the_document_on_every_database(any_db: str) -> None:
         any_db, table="orders", cursor_column="updated_at", cursor_time_zone="UTC", pk_columns=["shop", "id"],
         bound="none",
     )  # fmt: skip
-    assert isinstance(source, WatchedSource)
     assert source.facts() is None, "nothing was asked yet"
     known = learned(source)
 

@@ -58,10 +58,10 @@ class HeldTable(Table):
 
     above = 0
 
-    def page(self, after: Cursor | None, limit: int) -> Page:
+    def page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:
         page = super().page(after, len(self.rows) + 1)
         below = page.rows[: max(0, len(page.rows) - self.above)][:limit]
-        return Page(below, page.cursors[: len(below)], self.bound)
+        return Page(below, page.cursors[: len(below)], self.below)
 
 
 class Shop:
@@ -292,7 +292,7 @@ def test_a_clock_that_was_ahead_hides_no_night(ahead: float) -> None:
 def held(shop: Shop, *, above: int, bound: Bound = HELD) -> HeldTable:
     """Its table, with rows above a bound."""
     found = HeldTable(shop.clock, [])
-    found.rows, found.bound, found.above = shop.rows, bound, above
+    found.rows, found.below, found.above = shop.rows, bound, above
     return found
 
 
@@ -306,7 +306,7 @@ def test_rows_above_a_held_bound_do_not_wait_for_the_next_night(below: int, valu
     table = held(shop, above=2, bound=HELD if value or below else replace(HELD, value=None, age_seconds=None))
     shop.run(shop.poller(table), until=DAY + AT_TWO + 720)
     assert [number for _, number in shop.seen] == [1][:below]
-    table.above, table.bound = 0, Bound("exact", value="2026-05-02T02:00:00.000000Z", age_seconds=1.0)
+    table.above, table.below = 0, Bound("exact", value="2026-05-02T02:00:00.000000Z", age_seconds=1.0)
     shop.run(shop.poller(table), until=DAY + AT_TWO + 1080)
     assert [number for _, number in shop.seen] == [1, 2, 3][: 2 + below]
     looks = len(table.pages)
@@ -337,7 +337,7 @@ def test_a_transaction_that_began_after_two_changes_nothing() -> None:
     shop.comes()
     table = held(shop, above=1)
     shop.run(shop.poller(table), until=DAY + AT_TWO + 240)
-    table.bound = replace(HELD, age_seconds=150.0)
+    table.below = replace(HELD, age_seconds=150.0)
     shop.run(shop.poller(table), until=2 * DAY)
     assert len(table.pages) == 2, "at 02:00, and at 02:04, when a process starts"
 
@@ -354,7 +354,7 @@ def test_rows_above_a_held_bound_come_though_no_night_was_noted(age: float | Non
     shop.comes()
     table = held(shop, above=1, bound=replace(HELD, age_seconds=age))
     shop.run(shop.poller(table), until=DAY + AT_TWO + 240)
-    table.above, table.bound = 0, Bound("exact", value="2026-05-02T02:00:00.000000Z", age_seconds=1.0)
+    table.above, table.below = 0, Bound("exact", value="2026-05-02T02:00:00.000000Z", age_seconds=1.0)
     shop.run(shop.poller(table), until=DAY + AT_TWO + 600)
     assert [number for _, number in shop.seen] == [1]
 

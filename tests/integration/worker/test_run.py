@@ -111,8 +111,8 @@ def test_until_idle_waits_for_rows_of_this_second(monkeypatch: pytest.MonkeyPatc
     orders = table(poller)
     page = orders.page
 
-    def page_of_this_second(after: Cursor | None, limit: int) -> Page:
-        orders.bound = Bound("exact", None if shop.clock.monotonic() < 0.9 else "2026-04-02")
+    def page_of_this_second(after: Cursor | None, limit: int, **_: Any) -> Page:
+        orders.below = Bound("exact", None if shop.clock.monotonic() < 0.9 else "2026-04-02")
         return page(after, limit)
 
     monkeypatch.setattr(orders, "page", page_of_this_second)
@@ -131,7 +131,7 @@ def test_until_idle_waits_for_rows_of_this_second(monkeypatch: pytest.MonkeyPatc
 def test_until_idle_does_not_wait_for_ever_for_young_rows(bound: Bound, seconds: float) -> None:
     shop = Shop()
     poller = shop.poller()
-    table(poller).bound = bound
+    table(poller).below = bound
     began = shop.clock.monotonic()
 
     (end,) = run([poller], "until_idle", handler=shop.take)
@@ -157,7 +157,7 @@ def test_until_idle_stopped_while_it_reads_is_not_done(monkeypatch: pytest.Monke
     orders = shop.poller()
     read = table(orders).page
 
-    def page(after: Cursor | None, limit: int) -> Page:
+    def page(after: Cursor | None, limit: int, **_: Any) -> Page:
         shop.clock.stop.set()
         return read(after, limit)
 

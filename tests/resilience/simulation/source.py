@@ -13,7 +13,7 @@ from poller.errors import SourceError, SourceUnavailable
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.fingerprint import DatabaseIdentity, SourceDescription
 from poller.model.row_ids import id_of_values
-from poller.ports import Bound, Lag, Page, Row, SourceCheckup
+from poller.ports import Bound, InspectableSource, Lag, Page, Row, Source, SourceCheckup
 from tests.resilience.simulation.world import Process, World
 
 DESCRIPTION = SourceDescription(
@@ -84,8 +84,10 @@ class Trouble:
     cold: bool = False
 
 
-class SimSource:
-    """`poller.ports.Source` over the table, for one process. Each row says when its page arrived (`read`)."""
+class SimSource(Source):
+    """The table, as one process reads it. Each row says when its page arrived (`read`)."""
+
+    can_order = True
 
     def __init__(self, table: Table, trouble: Trouble, world: World, process: Process) -> None:
         self._table = table
@@ -94,7 +96,6 @@ class SimSource:
         self._process = process
         self.pages = 0
         self.found_rows = False
-        self.ordering_key: tuple[str, ...] = ()
         self._looks = 0 if trouble.cold else 2
         self._used = False
 
@@ -114,7 +115,7 @@ class SimSource:
     def start(self) -> Cursor | None:
         return None
 
-    def page(self, after: Cursor | None, limit: int) -> Page:
+    def page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:
         with self._alone():
             return self._page(after, limit)
 
@@ -169,10 +170,8 @@ class SimSource:
             raise SourceUnavailable("simulated: the database does not answer")
 
 
-class Asked:
+class Asked(InspectableSource):
     """A source that operators and the tick can ask. What neither asks for here says nothing."""
-
-    error_text = True
 
     def locate(self) -> SourceDescription:
         return DESCRIPTION

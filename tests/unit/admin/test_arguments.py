@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ from poller.admin.restore import find_checkpoint, read_checkpoint, restore_check
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription
 from poller.model.limits import HIGHEST_TOKEN
-from poller.ports import Found, Lag, Page, Row
+from poller.ports import Found, Lag, Page, Row, Source
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 
@@ -169,7 +169,7 @@ def test_a_clone_is_made_for_the_poller_that_is_named(orders: Poller, source: Sq
     assert clone_checkpoint(orders, "others", new=other).changed
 
 
-class Minimal:
+class Minimal(Source):
     """A source that has what a tick needs, and nothing else."""
 
     def __init__(self, whole: SqlSource, **described: str) -> None:
@@ -182,7 +182,7 @@ class Minimal:
     def start(self) -> Cursor | None:
         return None
 
-    def page(self, after: Cursor | None, limit: int) -> Page:
+    def page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:
         return self._whole.page(after, limit)
 
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
@@ -190,12 +190,6 @@ class Minimal:
 
     def key(self, row: Row, cursor: Cursor) -> str:
         return self._whole.key(row, cursor)
-
-    def remember(self) -> dict[str, Any] | None:
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Nothing was remembered."""
 
     def close(self) -> None:
         self._whole.close()
