@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
+from dataclasses import asdict
 
 import sqlalchemy as sa
 
@@ -13,7 +14,6 @@ from benchmarks.bound_cost.delay import POLL, WAYS, Delays, Way, delays
 from benchmarks.bound_cost.probe import LOADS
 from benchmarks.bound_cost.sample import sample_ms
 from benchmarks.torture import tables
-from poller.config.types import BoundChoice
 from tests.support.mariadb import MariaDbServer
 from tests.support.postgres import PostgresServer
 
@@ -31,7 +31,13 @@ def delay(servers: dict[str, Server], loads: list[str], seconds: float, rounds: 
                     found[way].add(delays(url, way, load, seconds, number, every))
                     server.drop_database(url)
             for way, times in found.items():
-                report = {"database": database, "load": load, "polled_every": every, **way.keys, **times.summary()}
+                report = {
+                    "database": database,
+                    "load": load,
+                    "polled_every": every,
+                    **asdict(way),
+                    **times.summary(),
+                }
                 print(json.dumps(report), flush=True)
 
 
@@ -47,7 +53,7 @@ def sample(servers: dict[str, Server], many: int, beside: tuple[tuple[int, int],
         with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
             connection.execute(sa.text("insert into torture (id) values (1)"))
         for idle, in_transaction in beside:
-            bounds: tuple[BoundChoice, ...] = ("none", "exact", "observed")
+            bounds = ("none", "exact", "observed")
             for bound in bounds if database == "postgresql" else bounds[:2]:
                 count = many if database == "postgresql" else many // 4
                 found = sample_ms(url, bound, count, idle=idle, in_transaction=in_transaction)

@@ -14,6 +14,7 @@ from benchmarks.torture import tables
 from poller import Batch, Poller
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
+from tests.support.bounds import reading_as
 from tests.support.services import REPOSITORY
 
 POLL = 0.01
@@ -24,33 +25,32 @@ LATE = 15.0
 
 @dataclass(frozen=True)
 class Way:
-    """A bound, and its margin or delay."""
+    """A kind of bound, and `settle`; empty: as it is by itself."""
 
     bound: str
-    margin: str = ""
+    settle: str = ""
 
-    @property
-    def keys(self) -> dict[str, Any]:
-        if self.bound == "heuristic":
-            return {"bound": self.bound, "commit_delay": self.margin}
-        return {"bound": self.bound, **({"bound_margin": self.margin} if self.margin else {})}
+    def keys(self, url: str) -> dict[str, Any]:
+        """As keywords of a source of the database at `url`."""
+        reads, bound = reading_as(self.bound, url)
+        return {"url": reads, "bound": bound, **({"settle": self.settle} if self.settle else {})}
 
 
-MARGINS = ("0s", "50ms", "1s")
+SETTLES = ("0s", "50ms", "1s")
 WAYS = {
     "postgresql": [
         Way("none"),
-        *(Way(bound, margin) for bound in ("exact", "observed") for margin in MARGINS),
+        *(Way(bound, settle) for bound in ("exact", "observed") for settle in SETTLES),
         Way("heuristic", "3s"),
     ],
-    "mysql": [Way("none"), *(Way("exact", margin) for margin in MARGINS), Way("heuristic", "3s")],
+    "mysql": [Way("none"), *(Way("exact", settle) for settle in SETTLES), Way("heuristic", "3s")],
 }
 
 
 @dataclass
 class Delays:
     """ms: from the return of each of the probe's commits to the handler's call with its row. in_all_ms: the same since
-    its row was sent, before its timestamp was taken: no margin is longer. missing: rows of the probe that never came:
+    its row was sent, before its timestamp was taken: no `settle` is longer. missing: rows of the probe that never came:
     without a bound, those that a later commit overtook. load: transactions of the others."""
 
     ms: list[float] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Delays:
 def delays(url: str, way: Way, load: str, seconds: float, seed: int, every: float = POLL) -> Delays:
     """Write under this load, and poll under this bound, `every` so many seconds."""
     tables.make(url, "timestamp+pk")
-    source = SqlSource(url, table="torture", cursor_column="updated_at", pk_columns=["id"], **way.keys)
+    source = SqlSource(table="torture", cursor_column="updated_at", pk_columns=["id"], **way.keys(url))
     poller = Poller("bench", source=source, store=MemoryStore(), app_name="bench", batch_size=1000, observers=())
     arrived: dict[str, float] = {}
 

@@ -11,8 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from benchmarks.torture import tables
-from poller.config.types import BoundChoice
 from poller.sources import SqlSource
+from tests.support.bounds import reading_as
 
 APART = {"postgresql": 0.005, "mysql": 0.12}
 """Seconds between two samples: on MariaDB a younger one is reused."""
@@ -36,10 +36,11 @@ def sessions(url: str, idle: int, in_transaction: int) -> Iterator[None]:
             connection.close()
 
 
-def sample_ms(url: str, bound: BoundChoice, many: int, *, idle: int = 0, in_transaction: int = 0) -> dict[str, Any]:
+def sample_ms(url: str, kind: str, many: int, *, idle: int = 0, in_transaction: int = 0) -> dict[str, Any]:
     """Median and p90 of `many` samples; beside them a bare `select 1` by the same road. The first sample is older than
     the sessions: what was open before anybody looked is another matter."""
-    source = SqlSource(url, table="torture", cursor_column="updated_at", pk_columns=["id"], bound=bound)
+    reads, bound = reading_as(kind, url)
+    source = SqlSource(reads, table="torture", cursor_column="updated_at", pk_columns=["id"], bound=bound)
     try:
         source.page(None, 1)
         with sessions(url, idle, in_transaction):

@@ -72,7 +72,7 @@ def source(url: str, *, filter: str | None = None) -> SqlSource:  # noqa: A002 -
     """A source over `pages`. The heuristic bound costs one look at the clock; the page has its `cursor < bound`."""
     return SqlSource(
         url, table="pages", cursor_column="updated_at", cursor_time_zone="UTC", pk_columns=["id"], filter=filter,
-        bound="heuristic", query_timeout="10m",
+        bound="delay", query_timeout="10m",
     )  # fmt: skip
 
 

@@ -44,9 +44,9 @@ PEERS = [
 OURS = {
     "postgresql": [
         Setup("poller", {"bound": "none"}),
-        Setup("poller", {"bound": "heuristic", "commit_delay": "1s"}),
+        Setup("poller", {"bound": "delay", "settle": "1s"}),
         Setup("poller", {"bound": "exact"}),
-        Setup("poller", {"bound": "observed"}),
+        Setup("poller", {"bound": "strict"}),
     ],
     "mysql": [Setup("poller", {"bound": "none"}), Setup("poller", {"bound": "exact"})],
 }

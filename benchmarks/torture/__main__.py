@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--longest", type=float, default=2.0, help="how long a transaction stays open at most")
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--poll", type=float, default=0.2)
-    parser.add_argument("--margin", default="1s", help="bound_margin: 0s, 50ms, 1s")
+    parser.add_argument("--settle", default="", help="0s, 50ms; default: as it is by itself")
     parser.add_argument("--burners", type=int, default=2, help="processes that saturate the processor")
     parser.add_argument("--rest", type=float, default=0.0, help="between two transactions of a writer")
     parser.add_argument("--beside", type=int, default=0, help="other pollers of this process that share its samples")
@@ -47,7 +47,7 @@ def main() -> None:
         features = tuple(name for name in features if name not in {"locks", "prepared", *DEFEAT_OBSERVED})
     plan = Plan(
         url="", bound=asked.bound, kind=asked.kind, writers=asked.writers, seconds=asked.seconds,
-        longest=asked.longest, features=features, poll=asked.poll, burners=asked.burners, margin=asked.margin,
+        longest=asked.longest, features=features, poll=asked.poll, burners=asked.burners, settle=asked.settle,
         control=asked.control, rest=asked.rest, beside=asked.beside, seed=asked.seed,
     )  # fmt: skip
     if asked.database == "sqlite":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poller.config.types import BoundChoice
 from poller.model.cursor import CursorKind
 
 ALL = ("messages", "chain", "locks", "connections", "prepared", "idle", "burst", "savepoints", "long-select")
@@ -28,8 +27,8 @@ class Plan:
         url: of an empty database; kind: the cursor's kind; writers: how many.
         seconds: how long the writers write; longest: how long a transaction stays open at most.
         features: of `ALL`; poll: seconds between two ticks; burners: processes that eat processor time.
-        bound, margin, commit_delay: as in the configuration, where a commit_delay that is not empty is added to every
-            bound; control: instead of a bound, a reader that must lose rows.
+        bound: the kind of bound, of which `observed` is that of a role that may not see all sessions; settle: as in the
+            configuration, empty: as it is by itself; control: instead of a bound, a reader that must lose rows.
         rest: how long a writer rests between two transactions at most; while somebody is always open, the clock that
             a sample reads hardly matters.
         batch_size, page_size: of the poller; small ones make full pages, below a bound that serves again.
@@ -37,7 +36,7 @@ class Plan:
     """
 
     url: str
-    bound: BoundChoice = "auto"
+    bound: str = "auto"
     kind: CursorKind = "timestamp+pk"
     writers: int = 8
     seconds: float = 60.0
@@ -45,8 +44,7 @@ class Plan:
     features: tuple[str, ...] = ALL
     poll: float = 0.2
     burners: int = 0
-    margin: str = "1s"
-    commit_delay: str = ""
+    settle: str = ""
     control: str = ""
     seed: int = 1
     rest: float = 0.0

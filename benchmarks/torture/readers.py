@@ -14,6 +14,7 @@ from poller import Batch, Poller
 from poller.ports import Bound, Page
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
+from tests.support.bounds import reading_as
 
 ENDS = 0.1
 """How often a poller beside ends after a page."""
@@ -97,17 +98,16 @@ class Shipped:
 
     def _source_of_plan(self) -> SqlSource:
         column = {"xid8+pk": "xid", "integer+pk": "id"}.get(self._plan.kind, "updated_at")
-        delay: dict[str, Any] = {"commit_delay": self._plan.commit_delay} if self._plan.commit_delay else {}
+        settle: dict[str, Any] = {"settle": self._plan.settle} if self._plan.settle else {}
+        url, bound = reading_as(self._plan.bound, self._plan.url)
         return SqlSource(
-            self._plan.url,
+            url,
             table="torture",
             cursor_column=column,
             cursor_kind=self._plan.kind,
             pk_columns=["id"],
-            bound=self._plan.bound,
-            bound_margin=self._plan.margin,
-            **delay,
-            bound_wait="0s",
+            bound=bound,
+            **settle,
         )
 
     def poll(self) -> list[Version]:

@@ -63,16 +63,13 @@ class SourceKeywords(TypedDict, total=False):
     cursor_kind: CursorKind
     cursor_time_zone: str | None
     allow_dst: bool
-    stamped_by: Literal["database", "application"]
     pk_columns: Required[Sequence[str]]
     filter: str | None
     start_from: str | int | datetime | date
     on_null_cursor: Literal["fail", "skip"]
     query_timeout: timedelta | str
     bound: BoundChoice
-    bound_margin: timedelta | str
-    commit_delay: timedelta | str
-    bound_wait: timedelta | str
+    settle: timedelta | str
     bound_ignore_users: Sequence[str]
     json: Literal["parsed", "text"]
     identity: bool | str

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from poller.config import former
 from poller.config.relays import check_relay_name
 from poller.config.types import (
     BoundChoice,
@@ -276,11 +277,6 @@ class SourceOptions(Options):
     allow_dst: bool = False
     """Accept a `cursor_time_zone` with daylight saving time, where an hour happens twice each autumn."""
 
-    stamped_by: Literal["database", "application"] = "database"
-    """Who sets the cursor column: the database by its own clock or sequence, and its zone is compared with
-    `cursor_time_zone`; or the application, whose zone cannot be checked: `bound` is then the heuristic with
-    `commit_delay`."""
-
     pk_columns: tuple[Column, ...] = Field(min_length=1)
     """The columns that identify a row: unique together and NOT NULL."""
 
@@ -300,18 +296,16 @@ class SourceOptions(Options):
     """How long a query may take; one that takes longer is cancelled."""
 
     bound: BoundChoice = "auto"
-    """How rows that commit late are waited for. `auto` takes the best way that the database and the
-    user's privileges allow, and reports which."""
+    """How rows that commit late are waited for. `auto` takes the best way that the database and the user's privileges
+    allow, and reports which; `exact` refuses any other than an exact one; `strict`, on PostgreSQL, guards several
+    transactions in one message without the privilege that an exact one needs; `delay`: rows are read once they are
+    `settle` old, and if a transaction stays open longer, its rows are missed. So also if the application sets the
+    times, whose zone cannot be checked. `none`: rows are read at once."""
 
-    bound_margin: Duration = timedelta(seconds=1)
-    """The longest time a writer may stall between taking its timestamp and becoming visible."""
-
-    commit_delay: Duration = timedelta(seconds=5)
-    """How far the heuristic bound lies behind the present time. If it is set, it is also subtracted from an exact
-    bound."""
-
-    bound_wait: Duration = timedelta(seconds=5)
-    """For the observed bound: how long a process that just started may sample."""
+    settle: Duration = timedelta(seconds=1)
+    """How long a row may stay invisible after it took its timestamp. If the bound is a delay, asked for or fallen back
+    to: how far it lies behind the present time, and the default is `5s`. Numbers and SQLite need it only if it is
+    set."""
 
     bound_ignore_users: tuple[Column, ...] = ()
     """Database users that only read, such as that of a nightly dump: their transactions do not hold the bound back."""
@@ -335,6 +329,13 @@ class SourceOptions(Options):
         if names is not None and len(set(names)) < len(names):
             raise PydanticCustomError("names", "names a column twice")
         return names
+
+    @field_validator("bound", mode="before")
+    @classmethod
+    def _no_former_bound(cls, bound: object) -> object:
+        if isinstance(bound, str) and bound in former.BOUNDS:
+            raise PydanticCustomError("former", "has a value that went: {now}", {"now": former.BOUNDS[bound]})
+        return bound
 
     @model_validator(mode="after")
     def _one_of_table_and_query(self) -> Self:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from poller.config import former
 from poller.config.includes import Written
 from poller.config.relays import UNKNOWN_KEY
 from poller.config.substitution import references
@@ -91,6 +92,8 @@ def _error(
     if problem["type"] in _NO_SUCH_KEY:
         known = (problem.get("ctx") or {}).get("known") or keys_at(path[:-1], model)
         text = f"{cut(key)}: there is no such key{suggestion(path[-1], known)}"
+        if path[-1] in former.KEYS:
+            text = f"{cut(key)}: there is no such key any more: {former.KEYS[path[-1]]}."
     else:
         names = references(at(origin.written.tree, path)) if origin is not None else []
         # A schedule's own words quote it, and what came out of a setting is never shown.

@@ -36,7 +36,7 @@ class SourceConfig(SourceOptions, _Address):
 
     def keywords(self) -> dict[str, Any]:
         """What was set, as arguments of `SqlSource` (the URL, a secret, in clear). Keys that were not set are left
-        out, because some mean more when they are set (`commit_delay`)."""
+        out, because some mean more when they are set (`settle`)."""
         return {**self.model_dump(exclude_unset=True), "url": self.url.get_secret_value()}
 
 

@@ -164,7 +164,7 @@ ScheduleText = Annotated[
 ]
 """An NCRONTAB expression of six fields, in UTC."""
 
-BoundChoice: TypeAlias = Literal["auto", "exact", "observed", "observed-strict", "heuristic", "none"]
+BoundChoice: TypeAlias = Literal["auto", "exact", "strict", "delay", "none"]
 """How rows that commit late are waited for."""
 
 StartFrom = Annotated[Annotated[str, Field(min_length=1)] | int | datetime | date, BeforeValidator(_start_from)]

@@ -26,7 +26,10 @@ AGAIN_FOR = 1.0
 SAMPLED_BEFORE = 0.2
 """A sample may have begun so many seconds before it was asked for: another reader's, or MariaDB's last one."""
 _HOLDS = "holds_session"
-USUAL_MARGIN = timedelta(seconds=1)
+USUAL = timedelta(seconds=1)
+"""`settle`, where it is not set."""
+WAIT = 5.0
+"""Seconds for which a process that has just begun samples, if rows wait."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
 
 
@@ -37,6 +40,7 @@ class CurrentBound:
 
     def __init__(self, database: Database, options: Options, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
+        self.patience = WAIT
         self._zone_seen = 0.0
         self._database = database
         self._options = options
@@ -118,10 +122,10 @@ class CurrentBound:
     def _refuse_other_stamps(self, known: Inspection) -> None:
         """The database must stamp with the present time, in the configured zone, before rows are read below a bound.
 
-        Raises: ConfigError naming `cursor_time_zone` or `bound_margin`.
+        Raises: ConfigError naming `cursor_time_zone` or `settle`.
         """
         o = self._options
-        if o.bound == "none" or o.stamped_by == "application" or o.cursor_kind != "timestamp+pk":
+        if o.bound in ("delay", "none") or o.cursor_kind != "timestamp+pk":
             return
         family = self._database.dialect.family
         cursor = stamping.watched(family, o)
@@ -129,7 +133,7 @@ class CurrentBound:
         by_days = known.cursor.family is Family.DATE or (
             known.cursor.form is not None and not known.cursor.form.separator
         )
-        covered = by_days or o.bound_margin > USUAL_MARGIN or o.bound == "heuristic"
+        covered = by_days or o.settle > USUAL
         refused = None if covered else stamping.earlier(o.what, o.cursor_column, family, found)
         if refused is None and stamping.needs_zone(o, known.cursor):
             stamps = stamping.stamps(self._database, cursor, found)
@@ -138,13 +142,13 @@ class CurrentBound:
             raise refused
 
     def wait(self, bound: Bound, known: Inspection, statements: Statements, waiting: Callable[[], bool]) -> Bound:
-        """For a process that has just begun to sample: more samples, for up to `bound_wait`, where rows wait. Not for
-        the heuristic, which would take as long as its delay."""
+        """For a process that has just begun to sample: more samples, for up to `WAIT`, if rows wait. Not for a delay,
+        which would take as long as it is."""
         if not bound.cold:
             return bound
         if not waiting():
             return replace(bound, cold=False)
-        end, pause = time.monotonic() + self._options.bound_wait.total_seconds(), _FIRST_PAUSE
+        end, pause = time.monotonic() + self.patience, _FIRST_PAUSE
         while bound.kind != "heuristic" and time.monotonic() < end:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -192,12 +196,11 @@ class CurrentBound:
             schema=o.schema_name,
             table=o.table,
             query=o.query,
-            margin=o.bound_margin,
-            commit_delay=o.commit_delay,
+            settle=o.settle,
+            delay=o.delay,
             extra_delay=o.extra_delay,
             ignore_users=o.bound_ignore_users,
             clock=statements.clock(),
             highest=statements.highest(),
             highest_below=statements.highest(below=True),
-            stamped_by=o.stamped_by,
         )

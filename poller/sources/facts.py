@@ -33,7 +33,7 @@ _RANKS = {"none": 0, "heuristic": 1, "observed": 2, "observed-strict": 3, "exact
 _SIZES = ("smallint", "integer", "bigint")
 _TEXTS = ("character varying", "text")
 """Types that hold all values of those before them, in the same order."""
-ACCEPT = 'set bound = "heuristic", which accepts that rows of long transactions may be missed'
+ACCEPT = 'set bound = "delay", which accepts that rows of long transactions may be missed'
 
 
 class TableChanged(Exception):

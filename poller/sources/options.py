@@ -18,6 +18,10 @@ _NO_TIME = ("xid8+pk", "rowversion+pk")
 """Kinds whose bound is the database's own and has no instant that a delay could be taken from."""
 
 
+DELAY = timedelta(seconds=5)
+"""`settle`, where the bound is a delay and nothing else is set."""
+
+
 class Options(SourceOptions):
     """The options of a source, with what follows from them."""
 
@@ -46,7 +50,7 @@ class Options(SourceOptions):
     @property
     def asks_for_bound(self) -> bool:
         """Whether the configuration says below which kind of bound rows are read, so that a person has accepted it."""
-        return self.bound != "auto" or self.stamped_by == "application"
+        return self.bound != "auto"
 
     @property
     def skip_nulls(self) -> bool:
@@ -54,9 +58,18 @@ class Options(SourceOptions):
         return self.on_null_cursor == "skip"
 
     @property
+    def delay(self) -> timedelta:
+        """How far a bound that is a delay lies behind the present time."""
+        return self.settle if self._settles else DELAY
+
+    @property
     def extra_delay(self) -> timedelta:
-        """What `commit_delay` adds to an exact bound: nothing, unless it is set."""
-        return self.commit_delay if "commit_delay" in self.model_fields_set else timedelta(0)
+        """What is subtracted where nothing needs to be: `settle`, if it is set."""
+        return self.settle if self._settles else timedelta(0)
+
+    @property
+    def _settles(self) -> bool:
+        return "settle" in self.model_fields_set
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
@@ -66,12 +79,10 @@ def read_options(given: Mapping[str, Any]) -> Options:
     bounds.check(options.bound, kind)
     if options.extra_delay and kind in _NO_TIME:
         raise ConfigError(
-            f"`commit_delay` has no effect on a cursor of kind {kind}, whose bound is not a time.",
-            key="commit_delay",
+            f"`settle` has no effect on a cursor of kind {kind}, whose bound is not a time.",
+            key="settle",
             next_step="Remove it; the kind needs none.",
         )
-    if options.stamped_by == "application":
-        _check_stamped_by_application(options)
     if not options.allow_dst and isinstance(options.zone, ZoneInfo) and has_daylight_saving(options.zone):
         raise ConfigError(
             f"`cursor_time_zone` is {options.cursor_time_zone!r}, whose clocks are set back once a year: rows written"
@@ -80,23 +91,6 @@ def read_options(given: Mapping[str, Any]) -> Options:
             next_step="Store UTC, or accept it with `allow_dst = true`.",
         )
     return options
-
-
-def _check_stamped_by_application(options: Options) -> None:
-    kind, bound = options.cursor_kind, options.bound
-    if kind in _NO_TIME:
-        raise ConfigError(
-            f"`stamped_by` is application, but only the database fills a column of kind {kind}.",
-            key="stamped_by",
-            next_step="Remove it.",
-        )
-    if bound not in {"auto", "heuristic", "none"}:
-        raise ConfigError(
-            f"`bound` is {bound} and `stamped_by` is application: what is open in the database says nothing of when an"
-            " application took its values.",
-            key="bound",
-            next_step='Set bound = "auto", which is then the heuristic, or stamped_by = "database".',
-        )
 
 
 def _zone(name: str) -> tzinfo:

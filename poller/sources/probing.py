@@ -218,7 +218,7 @@ def _way(o: Options, cursor: Column, kind: str | None) -> Hashable:
     gets another), or the bound is of a table's own numbers, the table is part of it."""
     own = None if kind is not None and o.cursor_kind in _WHOLE_DATABASE else (o.schema_name, o.table, o.query)
     column = (cursor.family, cursor.sql_type, cursor.digits, cursor.form)
-    margins = (o.bound_margin, o.commit_delay, o.extra_delay)
+    delays = (o.settle, o.delay, o.extra_delay)
     return (
-        own, kind, o.bound, o.cursor_kind, o.cursor_time_zone, o.stamped_by, margins, o.bound_ignore_users, column
+        own, kind, o.bound, o.cursor_kind, o.cursor_time_zone, delays, o.bound_ignore_users, column
     )  # fmt: skip

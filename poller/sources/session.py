@@ -353,7 +353,7 @@ class Session(Lags):
         """The kind that the bound will have, while no row shows the form of the cursor's values. Where there is a
         checkpoint, `after`, the bound says whether the server is below it: once there are rows again, it may have
         passed it."""
-        kind: str = self.options.bound
+        kind = {"strict": "observed-strict", "delay": "heuristic"}.get(self.options.bound, self.options.bound)
         known = Inspection(names=(), cursor=Column(self.options.cursor_column, Family.TEXT), keys=(), provable=False)
         if after is not None and self.options.cursor_kind != "timestamp+pk":
             bound = self.sample(known, after)

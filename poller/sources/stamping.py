@@ -581,8 +581,8 @@ def earlier(what: str, column: str, family: str, found: Origin) -> ConfigError |
     return ConfigError(
         f"{what}: {rule.what} sets {column} to a time before the present (truncated, or less an interval): rows would"
         " appear below the checkpoint, and be lost.",
-        key="bound_margin",
-        next_step=f"Let the database set {column} to the present time, or set `bound_margin` to a second more than the"
+        key="settle",
+        next_step=f"Let the database set {column} to the present time, or set `settle` to a second more than the"
         " difference.",
     )
 
@@ -600,7 +600,7 @@ def difference(what: str, column: str, zone: tzinfo, stamps: Sequence[Stamp], hi
     ways.append(f"let the database stamp {column} in {zone}")
     if other.role:
         ways.append(f'if that role never writes there, set bound_ignore_users = ["{other.role}"]')
-    ways.append('or, if the application sets the times, set stamped_by = "application"')
+    ways.append('or, if the application sets the times, set bound = "delay"')
     if hidden:
         ways.append(f"or let the poller's user see the {hidden}, if one stamps {column}")
     way = ", ".join(ways)

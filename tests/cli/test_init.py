@@ -106,7 +106,7 @@ def test_the_zone_in_which_the_database_stamps_is_written(project: Project, in_n
     assert [f["check"] for f in wrong.json["findings"] if f["severity"] == "error"] == ["time_zone"]
     refused = project.run("run", "orders", "--once")
     assert "America/New_York" in refused.err
-    assert "stamped_by" in refused.err
+    assert "bound" in refused.err
 
 
 def test_on_a_terminal_the_databases_zone_is_proposed(project: Project, in_new_york: str) -> None:

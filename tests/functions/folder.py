@@ -53,7 +53,7 @@ table = "{table}"
 cursor_column = "updated_at"
 cursor_time_zone = "UTC"
 pk_columns = ["id"]
-bound = "heuristic"
+bound = "delay"
 """
 
 

@@ -37,7 +37,7 @@ def install() -> None:
 def polled(table: sqlite3.Connection, *, bound: BoundChoice = "none", **keys: Any) -> Iterator[Poller]:
     """A poller of the table `orders`."""
     file = table.execute("PRAGMA database_list").fetchone()[2]
-    delay = {"commit_delay": keys.pop("commit_delay")} if "commit_delay" in keys else {}
+    delay = {"settle": keys.pop("settle")} if "settle" in keys else {}
     source = SqlSource(
         f"sqlite:///{file}", table="orders", cursor_column="updated_at", cursor_time_zone="UTC", pk_columns=["id"],
         bound=bound, **delay,

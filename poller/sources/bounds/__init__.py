@@ -7,7 +7,7 @@ None means that it is not known yet, and no row is read. `MonotonicBound` wraps 
 moving back, and waits for a clock that did.
 
 To add one: a module beside this one with `choose(wanted, context, connection)`, which returns a strategy, or the
-reason (a text) why only the heuristic is left. What a strategy may know is in `BoundContext`, whose `bound()` turns an
+reason (a text) why only a delay is left. What a strategy may know is in `BoundContext`, whose `bound()` turns an
 instant into a `Bound` in the column's own form, rounded down and one unit less.
 """
 
@@ -26,16 +26,16 @@ from poller.sources.bounds.none import NoBound
 
 __all__ = ["WANTED", "BoundContext", "BoundStrategy", "Heuristic", "MonotonicBound", "NoBound", "check", "choose"]
 
-WANTED = ("auto", "exact", "observed", "observed-strict", "heuristic", "none")
+WANTED = ("auto", "exact", "strict", "delay", "none")
 """What the key `bound` may say (design, "Configuration")."""
 
 _ASKED = {
-    "postgresql": ("exact", "observed", "observed-strict"),
-    "mysql": ("exact", "observed"),
+    "postgresql": ("exact", "strict"),
+    "mysql": ("exact",),
     "sqlite": ("exact",),
     "mssql": ("exact",),
 }
-"""What may be asked for by name. On MySQL and MariaDB both names mean tracked sessions."""
+"""What may be asked for by name. On MySQL and MariaDB it means tracked sessions."""
 
 _KNOWN_BY_DATABASE = {"xid8+pk": "postgresql", "rowversion+pk": "mssql"}
 """Kinds whose bound the database itself knows: no other bound makes sense."""
@@ -65,26 +65,24 @@ def check(wanted: str, kind: CursorKind, family: str | None = None) -> None:
             key="cursor_kind",
             next_step='Use "timestamp+pk" or "integer+pk".',
         )
-    if wanted not in ("auto", "heuristic", "none") and wanted not in _ASKED.get(family, ()):
+    if wanted not in ("auto", "delay", "none") and wanted not in _ASKED.get(family, ()):
         raise ConfigError(
             f"`bound` is {wanted}, which {family} does not support.",
             key="bound",
-            next_step=f"Use one of {', '.join(('auto', *_ASKED.get(family, ()), 'heuristic'))}.",
+            next_step=f"Use one of {', '.join(('auto', *_ASKED.get(family, ()), 'delay'))}.",
         )
 
 
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy:
     """The strategy that `bound` asks for; for `auto` the best that this database and the user's privileges allow. One
-    that was asked for by name is never replaced by the heuristic.
+    that was asked for by name is never replaced by a delay.
 
     Raises: ConfigError naming `bound` (not available here), SourceError (a standby), what the driver raises.
     """
     if wanted == "none":
         return NoBound("asked for")
     reason = "asked for"
-    if context.stamped_by == "application":
-        reason = "the application sets the values (stamped_by)"
-    elif wanted != "heuristic":
+    if wanted != "delay":
         home = import_module(f"poller.sources.{context.family}.bound")
         found: BoundStrategy | str = home.choose(wanted, context, connection)
         if not isinstance(found, str):
@@ -93,7 +91,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
             raise ConfigError(
                 f"`bound` is {wanted}, which is not available here: {found}.",
                 key="bound",
-                next_step='Fix that, or set bound = "auto", which then falls back to "heuristic".',
+                next_step='Fix that, or set bound = "auto", which then falls back to a delay.',
             )
         reason = found
     return Heuristic(context, reason) if context.kind == "timestamp+pk" else HighestSeen(context, reason)

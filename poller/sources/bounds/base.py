@@ -51,7 +51,7 @@ def on_copy(kind: str, table: str | None) -> SourceError:
     return SourceError(
         f"The database is {kind}: transactions that are open on its primary cannot be seen here.",
         table=table or "",
-        next_step='Connect to the primary, or accept the risk with bound = "heuristic".',
+        next_step='Connect to the primary, or accept the risk with bound = "delay".',
     )
 
 
@@ -63,11 +63,9 @@ class BoundContext:
         family: postgresql, mysql, sqlite, mssql; mariadb: whether a mysql server is a MariaDB.
         kind: the cursor's kind; column: the cursor's column; zone: what naive values of it mean (None: it is zoned).
         schema, table: the table, None for a query; query: the user's SQL, None for a table.
-        margin: the longest time between taking a timestamp and becoming visible.
-        commit_delay: what the heuristic subtracts; extra_delay: what was configured explicitly, to be added to an
-            exact bound (else zero).
+        settle: the longest time between taking a timestamp and becoming visible. delay: what a bound that is a delay
+            subtracts; extra_delay: what one subtracts that needs none, if `settle` is set (else zero).
         ignore_users: users that only read.
-        stamped_by: who sets the column's values, `database` or `application`.
         clock: a SELECT of the server's clock in UTC as text; highest: a SELECT of the greatest cursor as text;
             highest_below: the same, of those below `:below`.
     """
@@ -80,14 +78,13 @@ class BoundContext:
     schema: str | None
     table: str | None
     query: str | None
-    margin: timedelta
-    commit_delay: timedelta
+    settle: timedelta
+    delay: timedelta
     extra_delay: timedelta
     ignore_users: Sequence[str]
     clock: str
     highest: str
     highest_below: str
-    stamped_by: str = "database"
 
     def render(self, moment: datetime) -> str:
         """An instant in the column's own form: rounded down to the column's precision and one unit less, because a

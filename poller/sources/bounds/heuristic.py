@@ -1,4 +1,4 @@
-"""The fallback: what is older than `commit_delay`. Safe only while no transaction stays open longer."""
+"""The fallback: what is older than `settle`. Safe only while no transaction stays open longer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext, Stateless
 from poller.sources.columns.moments import remembered
 
-_MISSED = "rows of transactions open longer than commit_delay are missed"
+_MISSED = "rows of transactions open longer than `settle` are missed"
 _KEPT = 64
 
 
@@ -30,11 +30,11 @@ class Heuristic(Stateless):
     def sample(self, connection: Connection) -> Bound:
         """One statement: the clock."""
         clock = datetime.fromisoformat(connection.execute(sa.text(self._context.clock)).scalar_one())
-        return self._context.bound(clock - self._context.commit_delay, clock, kind=self.kind, reason=self._reason)
+        return self._context.bound(clock - self._context.delay, clock, kind=self.kind, reason=self._reason)
 
 
 class HighestSeen:
-    """For cursors that are not times: up to the greatest value that was already there `commit_delay` ago.
+    """For cursors that are not times: up to the greatest value that was already there `settle` ago.
 
     With another `kind` and `delay`, for databases with one writer at a time. `missed`: which rows are lost.
     `handed_out`: the greatest number that the database has handed out, where it keeps count.
@@ -53,7 +53,7 @@ class HighestSeen:
         self.kind = kind
         self._context = context
         self._reason = f"{reason}; {missed}" if kind == "heuristic" and missed else reason
-        self._delay = context.commit_delay if delay is None else delay
+        self._delay = context.delay if delay is None else delay
         self._handed_out = handed_out
         self._seen: list[tuple[datetime, str]] = []
         """When a sample was taken, and the greatest value then."""
@@ -73,7 +73,7 @@ class HighestSeen:
             self._seen.append((clock, str(highest)))
         old = [number for number, (taken, _) in enumerate(self._seen) if clock - taken >= self._delay]
         if not old:
-            reason = f"no value has been there for commit_delay yet; {self._reason}"
+            reason = f"no value has been there for `settle` yet; {self._reason}"
             return Bound(kind=self.kind, reason=reason, clock=text, cold=bool(self._seen))
         self._seen = self._seen[old[-1] :]
         if len(self._seen) > _KEPT:

@@ -39,7 +39,7 @@ class Sampler(Remembering, Protocol):
 
 
 class ByTime:
-    """The bound of a timestamp: the oldest open transaction's start, less the margin."""
+    """The bound of a timestamp: the oldest open transaction's start, less `settle`."""
 
     def __init__(self, context: BoundContext, sampler: Sampler, reason: str) -> None:
         self._context = context
@@ -54,7 +54,7 @@ class ByTime:
             return _unknown(self.kind, seen)
         why = seen.reason or OPEN_TOO_LONG
         bound = self._context.bound(
-            seen.oldest - self._context.margin - self._context.extra_delay,
+            seen.oldest - self._context.settle,
             seen.clock,
             kind=self.kind,
             held_by=seen.held_by,
@@ -124,7 +124,7 @@ class ByCounter:
 
     def _nothing_safe(self, seen: Sample) -> Bound:
         if self._delay and seen.oldest is not None and self._counts[0][0] <= seen.oldest:
-            reason = f"no value has been there for commit_delay yet; {self._reason}"
+            reason = f"no value has been there for `settle` yet; {self._reason}"
             return Bound(kind=self.kind, reason=reason, clock=_text(seen.clock))
         return Bound(
             kind=self.kind,

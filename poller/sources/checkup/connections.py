@@ -78,7 +78,7 @@ def readers(subject: Subject) -> list[Finding]:
     """The pages of other processes hold up the bound as any transaction does, unless their user is known to only
     read."""
     o = subject.options
-    if o.bound in {"heuristic", "none"} or o.stamped_by == "application" or o.cursor_kind == "xid8+pk":
+    if o.bound in {"delay", "none"} or o.cursor_kind == "xid8+pk":
         return []
     found = {"postgresql": _postgresql, "mysql": _mysql}.get(subject.family)
     if found is None:

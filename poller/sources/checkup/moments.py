@@ -46,11 +46,11 @@ def time_zone(subject: Subject) -> list[Finding]:
 def _stamped(subject: Subject, zone: tzinfo) -> list[Finding]:
     """The zone in which the database stamps the column, compared with the configured one."""
     o, name = subject.options, subject.options.cursor_column
-    if o.stamped_by == "application":
-        return [ok("time_zone", f"{name} has no zone; the application sets it, and its values are taken as {zone}")]
     stamps = stamping.stamps(subject.session.database, subject.cursor, subject.origin)
     other = stamping.difference(o.what, name, zone, stamps, subject.origin.hidden)
     if other is not None:
+        if o.bound == "delay":  # then rows are read all the same: the application may set the times
+            return [warn("time_zone", other.message, other.next_step)]
         subject.other_zone = True
         return [error("time_zone", other.message, other.next_step)]
     # One that still differs here is assumed: nothing in the database stamps the column.
@@ -135,9 +135,9 @@ def bound(subject: Subject) -> list[Finding]:
         text = f"{found.kind}: not known yet, so no row is read{why}.{held}"
         return [warn("bound", text, "Run it again: a process that just began knows little." if found.cold else "")]
     if found.kind == "heuristic":
-        delay = subject.options.commit_delay.total_seconds()
+        delay = subject.options.delay.total_seconds()
         timed = subject.options.cursor_kind == "timestamp+pk"
-        text = f"heuristic: now less commit_delay ({delay:g} s){why}." if timed else f"heuristic{why}."
+        text = f"heuristic: now less `settle` ({delay:g} s){why}." if timed else f"heuristic{why}."
         return [warn("bound", text, _grant(subject, found.reason or ""))]
     if held and (found.age_seconds or 0) > OLD:
         return [error("bound", f"{found.kind}{age}.{held}", "End that transaction: no row after it began is read.")]
@@ -164,7 +164,7 @@ def _above_counter(subject: Subject, known: Inspection, found: Bound) -> Finding
         f"there are rows up to {name} = {highest}, and the next value that the database hands out is {free}: their"
         " numbers were set by others, and they are not read until the database has passed them.",
         f"Set the counter to {int(highest) + 1} (PostgreSQL: setval) where rows were loaded. Where the application"
-        ' sets the numbers, set stamped_by = "application".',
+        ' sets the numbers, set bound = "delay".',
     )
 
 
@@ -187,4 +187,4 @@ def _grant(subject: Subject, reason: str) -> str:
     if "AUTOINCREMENT" in reason:
         column = subject.name(subject.options.cursor_column)
         return f"Create the table again with {column} INTEGER PRIMARY KEY AUTOINCREMENT, if rows are ever deleted."
-    return "Set commit_delay to more than the longest transaction that writes, or grant what the reason names."
+    return "Set `settle` to more than the longest transaction that writes, or grant what the reason names."

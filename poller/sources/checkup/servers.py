@@ -80,7 +80,7 @@ def _mysql_privileges(subject: Subject) -> list[Finding]:
     account = mysql_account(user)
     subject.facts["user"] = account
     found = [ok("database", f"reachable: {_version(subject)}, as user {user}")]
-    if subject.options.bound in {"heuristic", "none"}:
+    if subject.options.bound in {"delay", "none"}:
         return found
     needs = {"PROCESS": "SELECT COUNT(*) FROM information_schema.innodb_trx", "XA_RECOVER_ADMIN": "XA RECOVER"}
     lacks = ", ".join(name for name, sql in needs.items() if not _may(subject, sql))
@@ -127,7 +127,7 @@ def behind(subject: Subject) -> list[Finding]:
         return []
     if found.refreshed:
         return [warn("relation", f"{found.reason}: rows can be skipped.", REFRESHED)]
-    message = f"{found.reason}: only the heuristic bound is available."
+    message = f"{found.reason}: only a delay is available."
     return [warn("relation", message, "Read it where it is written.")]
 
 

@@ -18,8 +18,6 @@ def updates(subject: Subject) -> list[Finding]:
     column's name or type promises it, the statement that adds it."""
     o, found = subject.options, subject.origin
     name = o.cursor_column
-    if o.stamped_by == "application":
-        return [ok("updates", f"the application sets {name}, and must do so with every change of a row")]
     if found.table is None:
         return []  # an expression, or a definition that may not be read: the check of the time zone names it
     by = [rule.what for rule in found.rules if rule.updates]

@@ -39,8 +39,8 @@ _RECOVER = "xa recover"
 
 
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:  # noqa: ARG001
-    """The strategy for this server, or the reason (a `str`) why only the heuristic is left. There is one strategy here:
-    `exact`, `observed` and `auto` all mean it, and its kind is `observed`.
+    """The strategy for this server, or the reason (a `str`) why only a delay is left. There is one strategy here:
+    `exact` and `auto` both mean it, and its kind is `observed`.
 
     Raises: SourceError on a server that is read-only, as replicas are.
     """

@@ -48,7 +48,7 @@ select 'prepared transaction ' || gid || ' of ' || owner, extract(epoch from clo
 RARELY = 60.0
 """Seconds between two samples from which on they do not show for how long a transaction is open."""
 REFRESHED = (
-    'Read the tables that it is made from, or set bound = "heuristic" and a `commit_delay` longer than the time between'
+    'Read the tables that it is made from, or set bound = "delay" and a `settle` longer than the time between'
     " two refreshes plus the longest transaction."
 )
 """What to do about a materialized view."""
@@ -92,7 +92,7 @@ class Xid8(Stateless):
 
 
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
-    """The strategy for `bound = wanted` on this server, or the reason (a `str`) why only the heuristic is left.
+    """The strategy for `bound = wanted` on this server, or the reason (a `str`) why only a delay is left.
 
     Raises: SourceError on a standby, ConfigError naming `bound` over a materialized view.
     """
@@ -107,8 +107,8 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
     if context.kind == "xid8+pk":
         return Xid8(context, "the snapshot's xmin")
     ignored, server, reason = context.ignore_users, standing.server, "asked for"
-    if wanted in {"observed", "observed-strict"}:
-        kind = wanted
+    if wanted == "strict":
+        kind = "observed-strict"
     elif wanted == "exact":
         kind = "exact"
     elif standing.sees_all:

@@ -85,7 +85,7 @@ class Origin:
 
     Attributes:
         reason: in words, naming the relation.
-        refreshed: the rows are those of a materialized view: the heuristic loses rows too, unless its delay is longer
+        refreshed: the rows are those of a materialized view: a delay loses rows too, unless it is longer
             than the time between two refreshes.
     """
 

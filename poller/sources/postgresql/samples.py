@@ -149,7 +149,7 @@ class Exact(Stateless):
         if row.blind:
             held = (
                 "sessions whose activity cannot be seen",
-                "GRANT pg_read_all_stats to the poller's user, keep track_activities on for all, or use bound observed",
+                "GRANT pg_read_all_stats to the poller's user, keep track_activities on for all, or leave `bound` out",
             )
         if held is not None:
             return Sample(row.clock, row.clock, None, *held)

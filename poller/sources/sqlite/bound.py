@@ -3,7 +3,7 @@
 So the clock read under that lock is a bound: later writers take later timestamps. The lock is taken for one statement.
 While a writer holds it, its transaction may hold earlier timestamps, but none earlier than what was committed before it
 began: then the greatest committed timestamp is the bound.
-Timestamps that an application sets are not covered; they need `commit_delay` (sources.md).
+Timestamps that an application sets are not covered; they need `bound = "delay"` (sources.md).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class WriteLock(Stateless):
 
 
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
-    """The strategy, or the reason (a `str`) why only the heuristic is left."""
+    """The strategy, or the reason (a `str`) why only a delay is left."""
     if context.kind != "timestamp+pk":
         return _counted(wanted, context, connection)
     if _read_only(connection):

@@ -94,11 +94,7 @@ class Reading:
         over: dict[Shape, dict[str, Any]] = {
             "table": {"table": TABLE}, "view": {"table": VIEW}, "query": {"query": SELECT}
         }  # fmt: skip
-        patient = {"bound_wait": "0s"}
-        if self.kind == "timestamp+pk" and self.bound == "auto":
-            patient |= {"bound_margin": "0s", "commit_delay": "0s"}
-        elif self.kind == "timestamp+pk":
-            patient |= {"bound_margin": "0s"}
+        patient = {"settle": "0s"} if self.kind == "timestamp+pk" else {}
         return {
             **over[self.shape],
             "cursor_column": self.cursor,

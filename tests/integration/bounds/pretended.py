@@ -50,7 +50,7 @@ class Pretended:
 def context(family: str, column: Column = STAMP, **changes: Any) -> BoundContext:
     facts: dict[str, Any] = {
         "family": family, "mariadb": False, "kind": "timestamp+pk", "column": column, "zone": UTC, "schema": "dbo",
-        "table": "orders", "query": None, "margin": timedelta(seconds=1), "commit_delay": timedelta(seconds=5),
+        "table": "orders", "query": None, "settle": timedelta(seconds=1), "delay": timedelta(seconds=5),
         "extra_delay": timedelta(0), "ignore_users": (), "clock": "CLOCK",
         "highest": "HIGHEST", "highest_below": "BELOW",
     }  # fmt: skip

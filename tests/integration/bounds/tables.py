@@ -13,6 +13,7 @@ from poller.databases import samplers
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
 from tests.integration.sources.tables import execute, family
+from tests.support.bounds import reading_as
 from tests.support.services import wait_until
 
 STAMPED = {
@@ -47,15 +48,18 @@ def session(url: str, *statements: str) -> Iterator[Connection]:
 
 @contextlib.contextmanager
 def source(url: str, **keys: Any) -> Iterator[SqlSource]:
+    """A source; `bound`: the kind of its bound, or the option. `patience`: for how many seconds it samples at first."""
     defaults: dict[str, Any] = {
         "table": "stamped",
         "cursor_column": "updated_at",
         "pk_columns": ["id"],
         "cursor_time_zone": "UTC",
-        "bound_margin": "0s",
-        "bound_wait": "0s",
+        "settle": "0s",
     }
-    made = SqlSource(url, **(defaults | keys))
+    patience = keys.pop("patience", 0.0)
+    url, bound = reading_as(keys.pop("bound", "auto"), url)
+    made = SqlSource(url, **(defaults | keys), bound=bound)
+    made._session.bounding.patience = patience
     try:
         yield made
     finally:

@@ -44,7 +44,7 @@ def ids(page: Any) -> list[int]:
 
 
 def test_full_pages_share_a_sample_and_its_age_counts_on(any_db: str) -> None:
-    with reading(any_db, bound="heuristic") as (source, clock, samples):
+    with reading(any_db, bound="delay") as (source, clock, samples):
         first = source.page(None, 3)
         clock.now += AGAIN_FOR / 2
         second = source.next_page(first.cursors[-1], 3)
@@ -63,7 +63,7 @@ def test_a_page_that_is_not_full_is_read_below_a_new_bound(any_db: str) -> None:
 
 
 def test_after_a_second_another_sample_is_taken(any_db: str) -> None:
-    with reading(any_db, bound="heuristic") as (source, clock, samples):
+    with reading(any_db, bound="delay") as (source, clock, samples):
         first = source.page(None, 3)
         clock.now += AGAIN_FOR
         source.next_page(first.cursors[-1], 3)
@@ -71,7 +71,7 @@ def test_after_a_second_another_sample_is_taken(any_db: str) -> None:
 
 
 def test_a_page_of_another_tick_takes_its_own(any_db: str) -> None:
-    with reading(any_db, bound="heuristic") as (source, _, samples):
+    with reading(any_db, bound="delay") as (source, _, samples):
         first = source.page(None, 3)
         source.page(first.cursors[-1], 3)
         assert samples() == 2
@@ -97,7 +97,7 @@ EVENTS: dict[str, Callable[[SqlSource], None]] = {
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_a_bound_does_not_outlive_it(postgres_db: str, event: str) -> None:
-    with reading(postgres_db, bound="heuristic") as (source, _, samples):
+    with reading(postgres_db, bound="delay") as (source, _, samples):
         first = source.page(None, 3)
         EVENTS[event](source)
         assert ids(source.next_page(first.cursors[-1], 3)) == [4, 5, 6]
@@ -107,7 +107,7 @@ def test_a_bound_does_not_outlive_it(postgres_db: str, event: str) -> None:
 def test_a_bound_ends_where_its_connection_is_lent_to_another(postgres_db: str) -> None:
     """Also if it comes back: another source used it meanwhile."""
     with (
-        reading(postgres_db, bound="heuristic", connections=1) as (source, _, samples),
+        reading(postgres_db, bound="delay", connections=1) as (source, _, samples),
         closing(orders(postgres_db, connections=1)) as other,
     ):
         first = source.page(None, 3)
@@ -118,7 +118,7 @@ def test_a_bound_ends_where_its_connection_is_lent_to_another(postgres_db: str) 
 
 def test_behind_a_pooler_every_page_takes_its_own(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's number of the session is then another than the driver's."""
-    with reading(postgres_db, bound="heuristic") as (source, _, samples):
+    with reading(postgres_db, bound="delay") as (source, _, samples):
         monkeypatch.setattr(type(source._session.database.dialect), "session_number", "SELECT pg_backend_pid() + 1")
         first = source.page(None, 3)
         assert ids(source.next_page(first.cursors[-1], 3)) == [4, 5, 6]
@@ -126,7 +126,7 @@ def test_behind_a_pooler_every_page_takes_its_own(postgres_db: str, monkeypatch:
 
 
 def test_while_the_clock_went_back_none_serves_again(postgres_db: str) -> None:
-    with reading(postgres_db, bound="heuristic") as (source, _, samples):
+    with reading(postgres_db, bound="delay") as (source, _, samples):
         first = source.page(None, 3)
         bounding = source._session.bounding
         assert bounding._bound is not None
@@ -137,7 +137,7 @@ def test_while_the_clock_went_back_none_serves_again(postgres_db: str) -> None:
 
 
 def test_a_changed_type_of_the_cursor_takes_another(postgres_db: str) -> None:
-    with reading(postgres_db, bound="heuristic") as (source, _, samples):
+    with reading(postgres_db, bound="delay") as (source, _, samples):
         first = source.page(None, 3)
         execute(postgres_db, "alter table orders alter column updated_at type timestamptz(3)")
         assert ids(source.next_page(first.cursors[-1], 3)) == [3, 4, 5], "digits may have been rounded"

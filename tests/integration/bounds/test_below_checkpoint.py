@@ -34,7 +34,7 @@ def _keeper(kind: CursorKind, *bounds: tuple[str | None, str]) -> MonotonicBound
     """Of bounds as (value, next)."""
     context = BoundContext(
         family="postgresql", mariadb=False, kind=kind, column=Column("c", Family.INTEGER), zone=UTC, schema=None,
-        table="t", query=None, margin=timedelta(0), commit_delay=timedelta(0), extra_delay=timedelta(0),
+        table="t", query=None, settle=timedelta(0), delay=timedelta(0), extra_delay=timedelta(0),
         ignore_users=(), clock="", highest="", highest_below="",
     )  # fmt: skip
     taken = (Bound("exact", value=value, next=following, clock=NOON.isoformat()) for value, following in bounds)
@@ -121,7 +121,7 @@ class _Shop:
 
     def __init__(self, url: str, **keys: Any) -> None:
         self.url = url
-        self.keys = {"table": "stamped", "pk_columns": ["id"], "bound_wait": "5s", **keys}
+        self.keys = {"table": "stamped", "pk_columns": ["id"], **keys}
         self.store = MemoryStore()
         self.got: list[int] = []
         self.events: list[PollerEvent] = []

@@ -36,7 +36,7 @@ def test_in_a_galera_cluster_only_the_heuristic_is_left() -> None:
         url = node.new_database()
         make(url)
         add(url, 1)
-        with source(url, commit_delay="0s") as reader:
+        with source(url, settle="0s") as reader:
             wait_until(lambda: ids(reader) == [1], "the row is old enough")
             bound = reader.bound()
         assert bound.kind == "heuristic"

@@ -1,4 +1,4 @@
-"""An explicit `commit_delay` counts for numbers from a sequence too; where it could have no effect it is refused."""
+"""An explicit `settle` counts for numbers from a sequence too; where it could have no effect it is refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_number_is_read_when_it_is_older_than_the_delay() -> None:
         bound = strategy.sample(NO_CONNECTION)
         seen.append(bound.value)
         assert not bound.cold, "waiting for it would take as long as the delay"
-        assert ("commit_delay" in str(bound.reason)) == (bound.value is None)
+        assert ("settle" in str(bound.reason)) == (bound.value is None)
     assert seen == [None] * 5 + ["10", "20", "30"]
 
 
@@ -82,14 +82,14 @@ def test_a_source_of_numbers_waits_for_it(server: str, request: pytest.FixtureRe
     keys: dict[str, Any] = {"cursor_column": "id", "cursor_kind": "integer+pk", "bound": "auto"}
     with closing(orders(url, **keys)) as source:
         assert len(source.page(None, 5).rows) == 2
-    with closing(orders(url, commit_delay="1h", **keys)) as source:
+    with closing(orders(url, settle="1h", **keys)) as source:
         page = source.page(None, 5)
         assert list(page.rows) == []
-        assert "commit_delay" in str(page.bound.reason)
+        assert "settle" in str(page.bound.reason)
 
 
 @pytest.mark.parametrize("kind", ["xid8+pk", "rowversion+pk"])
 def test_it_is_refused_where_the_bound_is_no_time(kind: str) -> None:
     with pytest.raises(ConfigError, match=kind.replace("+", r"\+")) as error:
-        orders("postgresql://h/d", cursor_kind=kind, commit_delay="5s", bound="auto")
-    assert error.value.key == "commit_delay"
+        orders("postgresql://h/d", cursor_kind=kind, settle="5s", bound="auto")
+    assert error.value.key == "settle"

@@ -30,7 +30,7 @@ def plain_user(family_db: str) -> Iterator[str]:
     execute(family_db, f"drop user '{name}'@'%'")
 
 
-@pytest.mark.parametrize("bound", ["auto", "exact", "observed"])
+@pytest.mark.parametrize("bound", ["auto", "exact"])
 def test_what_commits_after_an_open_transaction_began_waits_for_it(family_db: str, bound: str) -> None:
     make(family_db)
     add(family_db, 1)

@@ -30,8 +30,8 @@ def _context(column: Column, zone: Any = UTC) -> BoundContext:
         schema=None,
         table="t",
         query=None,
-        margin=second,
-        commit_delay=second,
+        settle=second,
+        delay=second,
         extra_delay=second,
         ignore_users=(),
         clock="select 1",
@@ -109,19 +109,19 @@ def test_numbers_are_compared_as_numbers(new: str, moves: bool) -> None:
     assert keeper.sample(_NOWHERE).value == (new if moves else "100")
 
 
-def test_rows_younger_than_the_commit_delay_wait(any_db: str) -> None:
+def test_rows_younger_than_the_delay_wait(any_db: str) -> None:
     now = datetime.now(UTC)
     make_orders(any_db, [(now - timedelta(minutes=5)).strftime("%Y-%m-%d %H:%M:%S.%f")])
     add_orders(any_db, [now.strftime("%Y-%m-%d %H:%M:%S.%f")], first=2)
-    with closing(orders(any_db, bound="heuristic", commit_delay="60s")) as source:
+    with closing(orders(any_db, bound="delay", settle="60s")) as source:
         page = source.page(None, 10)
         assert [row["id"] for row in page.rows] == [1]
         assert page.bound.kind == "heuristic"
         assert page.bound.age_seconds == pytest.approx(60, abs=1)
-        assert "commit_delay" in str(page.bound.reason)
+        assert "settle" in str(page.bound.reason)
         assert page.bound.clock is not None
         assert source.lag(page.cursors[-1], cap=10).pending == 1
-    with closing(orders(any_db, bound="heuristic", commit_delay="0s", filter="id = 1")) as source:
+    with closing(orders(any_db, bound="delay", settle="0s", filter="id = 1")) as source:
         assert len(source.page(None, 10).rows) == 1
     with closing(orders(any_db, bound="none")) as source:
         page = source.page(None, 10)
@@ -131,7 +131,7 @@ def test_rows_younger_than_the_commit_delay_wait(any_db: str) -> None:
 
 def test_a_held_clock_reads_nothing_and_says_so(postgres_db: str) -> None:
     make_orders(postgres_db, ["2026-01-01 00:00:00"])
-    with closing(orders(postgres_db, bound="heuristic")) as source:
+    with closing(orders(postgres_db, bound="delay")) as source:
         source.recall({"clock": "2099-01-01T00:00:00.000000Z"})
         page = source.page(None, 10)
         assert list(page.rows) == []
@@ -145,8 +145,7 @@ def test_naive_local_columns_are_bounded_by_their_own_clock(any_db: str) -> None
     make_orders(any_db, stamps)
     query = "select id, cast(updated_at as timestamp) as updated_at from orders"
     query = query if any_db.startswith("postgres") else "select id, updated_at from orders"
-    keys = {"cursor_time_zone": "Asia/Kolkata", "stamped_by": "application"}
-    with closing(orders(any_db, query=query, bound="heuristic", **keys)) as source:
+    with closing(orders(any_db, query=query, bound="delay", cursor_time_zone="Asia/Kolkata")) as source:
         assert [row["id"] for row in source.page(None, 10).rows] == [1]
         lag = source.lag(None, cap=10).seconds
         assert lag == pytest.approx(120, abs=30)

@@ -116,12 +116,12 @@ def test_numbers_that_no_sequence_orders_are_left_to_the_heuristic(
     else:
         make_counted(postgres_db, cache=cache)
     add(postgres_db, 1, 2)
-    with source(postgres_db, **INTEGER, commit_delay="1h") as reader:
+    with source(postgres_db, **INTEGER, settle="1h") as reader:
         bound = reader.bound()
         assert bound.kind == "heuristic"
         assert finding in str(bound.reason)
         assert ids(reader) == []  # nothing has been there for an hour yet
-    with source(postgres_db, **INTEGER, commit_delay="0s") as reader:
+    with source(postgres_db, **INTEGER, settle="0s") as reader:
         assert ids(reader) == [1, 2]
     with source(postgres_db, **INTEGER, bound="exact") as reader, pytest.raises(ConfigError) as error:
         reader.page(None, 1)
@@ -135,7 +135,7 @@ def test_numbers_that_are_handed_out_in_blocks_are_a_guess(postgres_db: str) -> 
     with session(postgres_db) as slow:
         block = slow.exec_driver_sql("select nextval('stamped_id_seq')").scalar_one()
         execute(postgres_db, "insert into stamped (v) values (1)")
-        with source(postgres_db, **INTEGER, commit_delay="1h") as reader:
+        with source(postgres_db, **INTEGER, settle="1h") as reader:
             assert ids(reader) == []
             bound = reader.bound()
             slow.exec_driver_sql(f"insert into stamped (id) values ({block + 1})")
@@ -154,7 +154,7 @@ def test_numbers_not_from_the_columns_own_sequence_are_a_guess(postgres_db: str,
     execute(postgres_db, "alter table stamped alter id " + (f"set default {made}" if made else "drop default"))
     with session(postgres_db, "begin", "insert into stamped (id) values (1)") as slow:
         execute(postgres_db, "insert into stamped (id) values (2)")
-        with source(postgres_db, **INTEGER, commit_delay="1h") as reader:
+        with source(postgres_db, **INTEGER, settle="1h") as reader:
             assert ids(reader) == []
             bound = reader.bound()
         slow.exec_driver_sql("commit")
@@ -185,8 +185,8 @@ def test_check_names_rows_that_stand_above_the_counter(postgres_db: str) -> None
         (finding,) = (f for f in reader.checkup(None, lambda: datetime.now(UTC)).findings if f.check == "bound")
     assert finding.severity == "error"
     assert "id = 101" in finding.message
-    assert "stamped_by" in finding.fix
-    with source(postgres_db, **INTEGER, stamped_by="application", commit_delay="0s") as reader:
+    assert "bound" in finding.fix
+    with source(postgres_db, **INTEGER, bound="delay", settle="0s") as reader:
         assert ids(reader) == [100, 101]
     execute(postgres_db, "select setval('stamped_id_seq', 102, false)")
     with source(postgres_db, **INTEGER) as reader:
@@ -199,7 +199,7 @@ def test_a_counter_with_a_step_is_a_guess_too(mariadb_db: str) -> None:
     make_counted(mariadb_db)
     with session(mariadb_db, "set global auto_increment_increment = 2") as administrator:
         try:
-            with source(mariadb_db, **INTEGER, commit_delay="1h") as reader:
+            with source(mariadb_db, **INTEGER, settle="1h") as reader:
                 execute(mariadb_db, "insert into stamped (v) values (1)")
                 bound = reader.bound()
         finally:
@@ -211,12 +211,12 @@ def test_a_counter_with_a_step_is_a_guess_too(mariadb_db: str) -> None:
 def test_the_heuristic_of_numbers_is_carried_on_by_memory(postgres_db: str) -> None:
     make(postgres_db, "id bigint primary key")
     add(postgres_db, 1, 2)
-    with source(postgres_db, **INTEGER, commit_delay="1h") as first:
+    with source(postgres_db, **INTEGER, settle="1h") as first:
         first.bound()
         memory = first.remember()
     assert memory is not None
     memory["samples"]["seen"] = [["2020-01-01T00:00:00+00:00", "1"], *memory["samples"]["seen"]]
-    with source(postgres_db, **INTEGER, commit_delay="1h") as reader:
+    with source(postgres_db, **INTEGER, settle="1h") as reader:
         reader.recall(memory)
         assert ids(reader) == [1]
 
@@ -235,7 +235,7 @@ def test_a_table_that_is_only_appended_to_is_followed_by_its_key(any_db: str) ->
     make(any_db, "id integer primary key, v integer")
     values = list(range(1, 26))
     execute(any_db, "insert into stamped (id) values (:id)", rows=[{"id": value} for value in values])
-    with source(any_db, **KEY, commit_delay="0s") as reader:
+    with source(any_db, **KEY, settle="0s") as reader:
         assert [row["id"] for row in drain(reader, 7)] == values
         page = reader.page(None, 3)
         assert page.cursors[-1] == Cursor(kind="integer+pk", value="3", tiebreaker={"id": 3})
@@ -247,5 +247,5 @@ def test_a_key_of_several_columns_is_read_by_its_first(postgres_db: str) -> None
     execute(postgres_db, "insert into stamped select (i * 7) % 20, 1 from generate_series(1, 20) i")
     execute(postgres_db, "insert into stamped select id, 2 from stamped")
     expected = [(number, part) for number in range(20) for part in (1, 2)]
-    with source(postgres_db, **KEY | {"pk_columns": ["id", "part"]}, commit_delay="0s") as reader:
+    with source(postgres_db, **KEY | {"pk_columns": ["id", "part"]}, settle="0s") as reader:
         assert [(row["id"], row["part"]) for row in drain(reader, 3)] == expected

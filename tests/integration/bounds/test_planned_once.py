@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from poller.sources.postgresql import samples as postgresql_samples
 from tests.integration.sources.tables import closing, execute, make_orders, orders
+from tests.support.bounds import reading_as
 
 LONG_AGO = [f"2026-01-01 00:00:{second:02}" for second in range(9)]
 
 
-def prepared(url: str, **options: Any) -> list[str]:
+def prepared(url: str, kind: str) -> list[str]:
     """What a source's session has prepared after a few pages."""
     make_orders(url, LONG_AGO)
-    with closing(orders(url, **options)) as source:
+    reads, bound = reading_as(kind, url)
+    with closing(orders(reads, bound=bound)) as source:
         for _ in range(postgresql_samples.PLANNED_AFTER + 2):
             assert len(source.page(None, 20).rows) == 9
             source.lag(None, cap=10)
@@ -27,7 +27,7 @@ def prepared(url: str, **options: Any) -> list[str]:
 @pytest.mark.parametrize("bound", ["exact", "observed"])
 def test_samples_are_planned_once_and_pages_each_time(postgres_db: str, bound: str) -> None:
     """A plan that is kept for a user's table would not follow what is in it, and break with a new column."""
-    found = prepared(postgres_db, bound=bound)
+    found = prepared(postgres_db, bound)
     assert len(found) == 2
     assert all("pg_stat_activity" in one or "pg_prepared_xacts" in one for one in found)
 
@@ -35,7 +35,7 @@ def test_samples_are_planned_once_and_pages_each_time(postgres_db: str, bound: s
 def test_behind_a_pooler_nothing_is_prepared(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next statement may run in a session that knows nothing of it."""
     monkeypatch.setattr(postgresql_samples, "session_of", lambda _: 1)
-    assert prepared(postgres_db, bound="exact") == []
+    assert prepared(postgres_db, "exact") == []
 
 
 def test_a_table_may_change_while_its_source_is_open(postgres_db: str) -> None:

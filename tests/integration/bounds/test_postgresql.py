@@ -204,7 +204,7 @@ def test_a_standby_is_refused() -> None:
         with source(url) as reader, pytest.raises(SourceError, match="standby") as error:
             reader.page(None, 10)
         assert "primary" in str(error.value.next_step)
-        with source(url, bound="heuristic") as reader:
+        with source(url, bound="delay") as reader:
             assert reader.page(None, 10).bound.kind == "heuristic"
         with session(url) as standby:
             for strategy in strategies:
@@ -304,7 +304,7 @@ def test_a_cold_process_waits_for_what_its_first_sample_saw(postgres_db: str) ->
     looks: list[str] = []
     with (
         session(postgres_db, "begin", "select 1") as writer,
-        source(postgres_db, bound="observed", bound_wait="1h") as reader,
+        source(postgres_db, bound="observed", patience=3600) as reader,
     ):
 
         def end_it_at_last(connection: object, cursor: object, statement: str, *_: object) -> None:
@@ -323,7 +323,7 @@ def test_a_cold_process_waits_for_what_its_first_sample_saw(postgres_db: str) ->
 
 def test_a_cold_process_with_nothing_to_read_does_not_wait(postgres_db: str) -> None:
     make(postgres_db)
-    with session(postgres_db, "begin", "select 1"), source(postgres_db, bound="observed", bound_wait="1h") as reader:
+    with session(postgres_db, "begin", "select 1"), source(postgres_db, bound="observed", patience=3600) as reader:
         page = reader.page(None, 10)
         assert page.bound.value is None
         assert not page.bound.cold

@@ -169,8 +169,8 @@ def test_a_materialized_view_is_refused_unless_a_guess_is_accepted(postgres_db: 
         ):
             reader.page(None, 10)
         assert e.value.key == "bound"
-        assert "commit_delay" in e.value.next_step
-    with source(postgres_db, bound="heuristic", commit_delay="0s", **keys) as reader:
+        assert "settle" in e.value.next_step
+    with source(postgres_db, bound="delay", settle="0s", **keys) as reader:
         assert ids(reader) == [1]
 
 
@@ -183,7 +183,7 @@ def test_check_says_whose_rows_they_are(foreign: str) -> None:
     for keys, words in (
         ({"table": "seen"}, "far is a foreign table"),
         ({"table": None, "query": "select * from far"}, "far is a foreign table"),
-        ({"table": "kept", "bound": "heuristic"}, "kept is a materialized view"),
+        ({"table": "kept", "bound": "delay"}, "kept is a materialized view"),
         ({"table": "stamped"}, ""),
     ):
         with source(foreign, **keys) as reader:
@@ -202,10 +202,10 @@ def test_what_a_foreign_table_claims_to_be_never_null_is_looked_at(foreign: str)
         "insert into loose values (1, null)",
     )
     with (
-        source(foreign, table="strict", commit_delay="0s") as reader,
+        source(foreign, table="strict", settle="0s") as reader,
         pytest.raises(SourceError, match="no updated_at"),
     ):
         reader.page(None, 10)
     execute(foreign, "update loose set id = null, updated_at = now()")
-    with source(foreign, table="strict", commit_delay="0s") as reader, pytest.raises(SourceError, match="is NULL"):
+    with source(foreign, table="strict", settle="0s") as reader, pytest.raises(SourceError, match="is NULL"):
         reader.page(None, 10)

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.sources.tables import closing, make_orders, orders
+from tests.support.bounds import reading_as
 from tests.support.postgres import PostgresServer
 
 BOUNDS = ("exact", "observed", "observed-strict")
@@ -22,14 +23,15 @@ def without_prepared() -> Iterator[str]:
         yield database
 
 
-def statements(url: str, bound: str) -> list[str]:
+def statements(url: str, kind: str) -> list[str]:
     """What a page runs once the source is set up."""
-    engine, seen = sa.create_engine(url, poolclass=sa.NullPool), list[str]()
+    reads, bound = reading_as(kind, url)
+    engine, seen = sa.create_engine(reads, poolclass=sa.NullPool), list[str]()
     sa.event.listen(engine, "before_cursor_execute", lambda _c, _cursor, sql, *_: seen.append(sql))
     with closing(orders(engine, bound=bound)) as source:
         source.page(None, 1)
         seen.clear()
-        assert source.page(None, 1).bound.kind == bound
+        assert source.page(None, 1).bound.kind == kind
     return seen
 
 

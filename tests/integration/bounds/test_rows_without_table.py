@@ -17,7 +17,7 @@ from tests.support.services import unavailable
 
 def kind(url: str, **keys: Any) -> tuple[str, str]:
     """Which bound `auto` takes, and why."""
-    with source(url, commit_delay="0s", **keys) as reader:
+    with source(url, settle="0s", **keys) as reader:
         reader.page(None, 10)
         bound = reader.bound()
     return bound.kind, str(bound.reason)

@@ -158,14 +158,13 @@ def test_a_file_that_may_only_be_read_is_left_to_the_heuristic(tmp_path: Path) -
 def test_stamps_of_an_application_may_be_given_time(sqlite_url: str) -> None:
     make(sqlite_url)
     add(sqlite_url, 1)
-    with source(sqlite_url, commit_delay="1h") as reader:
+    with source(sqlite_url, settle="1h") as reader:
         assert ids(reader) == []
         assert reader.bound().kind == "exact"
 
 
-@pytest.mark.parametrize("bound", ["observed", "observed-strict"])
-def test_nothing_is_observed_here(sqlite_url: str, bound: str) -> None:
-    with pytest.raises(ConfigError) as error, source(sqlite_url, bound=bound):
+def test_nothing_is_observed_here(sqlite_url: str) -> None:
+    with pytest.raises(ConfigError) as error, source(sqlite_url, bound="strict"):
         pass
     assert error.value.key == "bound"
 
@@ -211,21 +210,19 @@ def test_an_id_that_may_be_handed_out_again_is_not_called_exact(sqlite_url: str)
         ("id integer, at integer, primary key (id, at)", {"pk_columns": ["id", "at"]}),
     ],
 )
-def test_numbers_that_sqlite_does_not_count_up_wait_commit_delay(
-    sqlite_url: str, columns: str, keys: dict[str, Any]
-) -> None:
+def test_numbers_that_sqlite_does_not_count_up_wait_settle(sqlite_url: str, columns: str, keys: dict[str, Any]) -> None:
     make(sqlite_url, columns)
     with session(sqlite_url, "insert into stamped (id, at) values (1, 1)"):
         pass
     kind, reason = kind_of(sqlite_url, **keys)
     assert kind == "heuristic"
-    assert "commit_delay" in reason
+    assert "settle" in reason
 
 
 def test_seconds_as_a_number_wait_while_they_may_come_again(sqlite_url: str) -> None:
     make(sqlite_url, "id integer primary key, at integer not null default (cast(strftime('%s', 'now') as integer))")
     add(sqlite_url, 1, 2, 3)
-    with source(sqlite_url, cursor_column="at", cursor_kind="integer+pk", commit_delay="1h") as reader:
+    with source(sqlite_url, cursor_column="at", cursor_kind="integer+pk", settle="1h") as reader:
         assert ids(reader) == []
     with source(sqlite_url, cursor_column="at") as reader, pytest.raises(SourceError) as error:
         reader.page(None, 10)

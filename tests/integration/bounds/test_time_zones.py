@@ -49,9 +49,16 @@ def test_a_database_in_another_zone_is_refused_at_the_first_page(postgres_db: st
     make(in_new_york(postgres_db), f"{NAIVE} default now()")
     execute(postgres_db, "insert into stamped values (1)")
     error = refused(postgres_db)
-    for part in ("updated_at", NEW_YORK, f'ALTER DATABASE "{database(postgres_db)}"', "UTC", "stamped_by", "allow_dst"):
+    for part in (
+        "updated_at",
+        NEW_YORK,
+        f'ALTER DATABASE "{database(postgres_db)}"',
+        "UTC",
+        'bound = "delay"',
+        "allow_dst",
+    ):
         assert part in error
-    with source(postgres_db, cursor_time_zone=NEW_YORK, allow_dst=True, bound_wait="5s") as reader:
+    with source(postgres_db, cursor_time_zone=NEW_YORK, allow_dst=True, patience=5) as reader:
         assert reader.page(None, 10).bound.kind == "exact"
 
 
@@ -204,20 +211,10 @@ def test_columns_with_a_zone_and_no_bound_are_not_asked_about(postgres_db: str) 
 def test_where_the_application_stamps_the_bound_is_a_guess(postgres_db: str) -> None:
     make(in_new_york(postgres_db), NAIVE)
     execute(postgres_db, "insert into stamped values (1, '2026-01-01')")
-    with source(postgres_db, stamped_by="application") as reader:
+    with source(postgres_db, bound="delay") as reader:
         assert ids(reader) == [1]
         bound = reader.bound()
     assert bound.kind == "heuristic"
-    assert "stamped_by" in str(bound.reason)
-
-
-@pytest.mark.parametrize("bound", ["exact", "observed", "observed-strict"])
-def test_an_application_and_a_database_bound_exclude_each_other(bound: str) -> None:
-    with (
-        pytest.raises(ConfigError, match=r"`bound` is .* and `stamped_by` is application"),
-        source("postgresql://h/d", stamped_by="application", bound=bound),
-    ):
-        pass
 
 
 def test_mysql_and_mariadb_stamp_in_the_servers_zone(family_server: MySqlFamilyServer, family_db: str) -> None:
@@ -289,12 +286,12 @@ def test_a_time_before_the_moment_is_refused_as_a_stamp(server: str, request: py
     for stamp in MOMENTS_CUT[family(url)]:
         make(url, f"id bigint primary key, updated_at {kind} not null default {stamp}")
         execute(url, "insert into stamped (id) values (1)")
-        for keys in ({}, {"bound": "heuristic"}, {"bound_margin": "61s"}):
+        for keys in ({}, {"bound": "delay"}, {"settle": "61s"}):
             with source(url, **keys) as reader:
                 if not keys:
                     with pytest.raises(ConfigError, match="a time before the present") as error:
                         reader.page(None, 10)
-                    assert error.value.key == "bound_margin"
+                    assert error.value.key == "settle"
                 else:
                     reader.page(None, 10)
         execute(url, "drop table stamped")

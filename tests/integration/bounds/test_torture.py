@@ -10,19 +10,18 @@ import pytest
 from benchmarks.torture.bench import Result, torture
 from benchmarks.torture.plan import ALL, DEFEAT_OBSERVED, NOT_HAD, Plan
 from benchmarks.torture.tables import family
-from poller.config.types import BoundChoice
 from poller.model.cursor import CursorKind
 from tests.support.mariadb import MariaDbServer
 from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(240)
 
-PLAN = Plan(url="", seconds=5.0, longest=0.6, poll=0.1, margin="0s", batch_size=10, page_size=20)
+PLAN = Plan(url="", seconds=5.0, longest=0.6, poll=0.1, settle="0s", batch_size=10, page_size=20)
 GENTLE = tuple(name for name in ALL if name not in DEFEAT_OBSERVED)
 RACING = Plan(url="", control="one-statement", seconds=4.0, longest=0.3, writers=6, rest=0.3, poll=0.0)
 """What is polled without a pause, and writers that rest, so that now and then nobody is open."""
 SELDOM = Plan(
-    url="", seconds=10.0, longest=0.1, writers=6, rest=0.4, poll=0.0, margin="0s", batch_size=1, page_size=2,
+    url="", seconds=10.0, longest=0.1, writers=6, rest=0.4, poll=0.0, settle="0s", batch_size=1, page_size=2,
     features=("messages", "chain", "connections", "savepoints", "long-select"),
 )  # fmt: skip
 """Writers that rest: most looks find that nothing waits, so that they count, and read no page."""
@@ -63,7 +62,7 @@ def spared_where_nothing_waits(plan: Plan, under: str) -> None:
 @pytest.mark.parametrize(
     ("bound", "beside"), [("exact", 2), pytest.param("observed-strict", 0, marks=pytest.mark.soak)]
 )
-def test_postgresql_loses_nothing_of_anything(postgres_db: str, bound: BoundChoice, beside: int) -> None:
+def test_postgresql_loses_nothing_of_anything(postgres_db: str, bound: str, beside: int) -> None:
     """`beside`: other pollers whose samples are shared; without any, the restart in the middle begins cold."""
     spared_in_full_pages(replace(PLAN, url=postgres_db, bound=bound, beside=beside), bound)
 
@@ -99,7 +98,7 @@ def test_sqlite_loses_nothing(sqlite_url: str) -> None:
 
 @pytest.mark.soak
 def test_a_guess_loses_nothing_where_no_transaction_outlasts_it(postgres_db: str) -> None:
-    plan = replace(PLAN, url=postgres_db, bound="heuristic", commit_delay="5s", seconds=2.5, longest=0.2)
+    plan = replace(PLAN, url=postgres_db, bound="delay", settle="5s", seconds=2.5, longest=0.2)
     assert spared_in_full_pages(plan, "heuristic").took_longest < 5
 
 
@@ -120,7 +119,7 @@ def test_a_sample_in_one_statement_with_the_page_loses_rows(postgres_db: str) ->
     assert torture(replace(RACING, url=postgres_db), settles=1.0).lost > 0
 
 
-BURNING = Plan(url="", burners=2, margin="0s", seed=7, batch_size=10, page_size=20)
+BURNING = Plan(url="", burners=2, settle="0s", seed=7, batch_size=10, page_size=20)
 """With the processor saturated."""
 LONGER = pytest.mark.parametrize(
     "seconds", [pytest.param(8.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
@@ -129,7 +128,7 @@ LONGER = pytest.mark.parametrize(
 
 @LONGER
 @pytest.mark.parametrize("bound", ["exact", "observed-strict"])
-def test_postgresql(postgres_db: str, bound: BoundChoice, seconds: float) -> None:
+def test_postgresql(postgres_db: str, bound: str, seconds: float) -> None:
     spared_in_full_pages(replace(BURNING, seconds=seconds, url=postgres_db, bound=bound), bound)
 
 
@@ -176,7 +175,7 @@ def test_postgresql_where_nothing_waits(postgres_db: str, seconds: float) -> Non
 
 @pytest.mark.soak
 @pytest.mark.parametrize("bound", ["observed", "observed-strict"])
-def test_postgresql_observed_where_nothing_waits(postgres_db: str, bound: BoundChoice) -> None:
+def test_postgresql_observed_where_nothing_waits(postgres_db: str, bound: str) -> None:
     spared_where_nothing_waits(replace(SELDOM, url=postgres_db, bound=bound), bound)
 
 
@@ -213,7 +212,7 @@ def test_sqlite_where_nothing_waits(sqlite_url: str, seconds: float) -> None:
 
 @pytest.mark.soak
 def test_mariadb_by_a_guess_that_is_longer_than_every_transaction(mariadb_db: str) -> None:
-    plan = replace(BURNING, url=mariadb_db, bound="heuristic", commit_delay="9s", seconds=10.0, longest=0.5)
+    plan = replace(BURNING, url=mariadb_db, bound="delay", settle="9s", seconds=10.0, longest=0.5)
     assert spared_in_full_pages(plan, "heuristic").took_longest < 9
 
 
@@ -227,7 +226,7 @@ def test_a_clock_in_the_select_list_loses_rows(postgres_server: PostgresServer) 
     """It is read after the scan. That shows only where nobody was open at the scan."""
     short = replace(RACING, control="select-list", seconds=8.0, longest=0.05, writers=12, features=())
     assert loses(postgres_server.new_database, short)
-    found = torture(replace(short, url=postgres_server.new_database(), control="", bound="exact", margin="0s"))
+    found = torture(replace(short, url=postgres_server.new_database(), control="", bound="exact", settle="0s"))
     assert found.lost == 0, "else the writers would be to blame"
 
 

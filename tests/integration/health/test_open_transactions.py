@@ -34,7 +34,7 @@ class Server:
         with self.connect() as db:
             db.execute(f"CREATE TABLE orders (id serial PRIMARY KEY, updated_at {made})")
             db.execute(f"INSERT INTO orders (updated_at) VALUES ({old})")
-        text = table("orders", url=url, poller=option, source=f'{source}\nbound_margin = "0s"')
+        text = table("orders", url=url, poller=option, source=f'{source}\nsettle = "0s"')
         if kind == "numbers":
             text = text.replace('cursor_time_zone = "UTC"\n', "")
         self.shop = Shop(folder, text)

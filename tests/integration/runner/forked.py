@@ -71,7 +71,7 @@ def main() -> None:
 
     source = SqlSource(
         asked["source"], table="orders", cursor_column="updated_at", pk_columns=["id"], cursor_time_zone="UTC",
-        bound_margin="0s",
+        settle="0s",
     )  # fmt: skip
     poller = Poller(
         "orders", source=source, store=store_of(asked), app_name="shop", batch_size=BATCH, max_batches_per_tick=1,

@@ -24,7 +24,7 @@ def test_beginning_is_no_cursor(any_db: str) -> None:
 
 def test_now_is_the_bound_at_or_after(any_db: str) -> None:
     make_orders(any_db, STAMPS)
-    with closing(orders(any_db, start_from="now", bound="heuristic")) as source:
+    with closing(orders(any_db, start_from="now", bound="delay")) as source:
         start = source.start()
         assert start is not None
         assert start.tiebreaker is None

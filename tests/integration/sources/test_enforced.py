@@ -195,7 +195,7 @@ def test_a_domain_rounds_as_what_it_is_made_of_does(postgres_db: str) -> None:
             f"insert into {name} values (1, {ONE})",
         )
         for keys in ({"table": name}, {"query": f"select id, updated_at from {name}"}):
-            with closing(orders(postgres_db, bound="exact", bound_margin="0s", **keys)) as source:
+            with closing(orders(postgres_db, bound="exact", settle="0s", **keys)) as source:
                 page = source.page(None, 2)
             assert [row["id"] for row in page.rows] == [1]
             digits = str(page.bound.value).rstrip("Z").partition(".")[2]

@@ -56,7 +56,7 @@ def _source(url: str, **keys: object) -> SqlSource:
 
 def test_a_new_password_user_or_option_changes_nothing() -> None:
     one = _source("postgresql+psycopg://a:1@DB.example/shop", query_timeout="3s", columns=["id"])
-    other = _source("postgresql://b:2@db.example:5432/shop?application_name=x", commit_delay="9s", bound="none")
+    other = _source("postgresql://b:2@db.example:5432/shop?application_name=x", settle="9s", bound="none")
     assert one.describe().fingerprint() == other.describe().fingerprint()
 
 

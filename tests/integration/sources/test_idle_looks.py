@@ -51,7 +51,7 @@ def idle(any_db: str) -> Iterator[Idle]:
     add_orders(any_db, ["2026-01-05 10:00:00", "2026-01-05 10:00:01"], first=1)
     engine, ran = sa.create_engine(any_db, poolclass=sa.NullPool), list[str]()
     sa.event.listen(engine, "before_cursor_execute", lambda *call: ran.append(call[2]))
-    with closing(orders(engine, bound="heuristic")) as source:
+    with closing(orders(engine, bound="delay")) as source:
         yield Idle(any_db, source, ran)
 
 

@@ -60,7 +60,7 @@ def test_a_row_without_a_cursor_still_stops_an_empty_page(nullable: tuple[str, S
 def test_rows_that_wait_are_counted_with_them(nullable: tuple[str, SqlSource, list[str]]) -> None:
     """Rows above the bound."""
     url, _, _ = nullable
-    with closing(orders(url, bound="heuristic", commit_delay="1h")) as source:
+    with closing(orders(url, bound="delay", settle="1h")) as source:
         after = source.span(None, None, 10).cursors[-1]
         source.lag(after, cap=CAP)
         execute(url, "update orders set updated_at = '9000-01-01 00:00:00' where id = 2")

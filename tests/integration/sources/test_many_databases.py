@@ -24,12 +24,12 @@ from tests.support.services import wait_until
 class Asked:
     """A poller for each tenant, which has read its rows and closed its connections; and a dispatcher's prober."""
 
-    def __init__(self, tenants: Tenants, bound: str = "auto") -> None:
+    def __init__(self, tenants: Tenants) -> None:
         self.tenants = tenants
         store = MemoryStore()
         self.pollers: dict[str, Poller] = {}
         for at in range(len(tenants.urls)):
-            source = tenants.source(at, bound=bound)
+            source = tenants.source(at)
             poller = Poller(f"t{at}", source=source, store=store, app_name="shop", observers=())
             result = poller.tick(lambda batch: None)
             assert result.outcome in ("delivered", "idle"), result
@@ -67,8 +67,8 @@ class Asked:
             poller.close()
 
 
-def asked(stack: ExitStack, tenants: Tenants, bound: str = "auto") -> Asked:
-    made = Asked(tenants, bound)
+def asked(stack: ExitStack, tenants: Tenants) -> Asked:
+    made = Asked(tenants)
     stack.callback(made.close)
     return made
 
@@ -98,7 +98,7 @@ def test_a_closed_connection_loses_no_samples(tenants: Tenants, stack: ExitStack
     """A transaction that began later than the samples hides no older row, though each database's connection is closed
     for another in every round."""
     tenants.do(f"revoke pg_read_all_stats from {tenants.user}")
-    made = asked(stack, tenants, "observed")
+    made = asked(stack, tenants)
     assert set(made.settled().values()) == {"none"}
     made.add(datetime.now(UTC))
     wait_until(lambda: set(made.ask().values()) == {"rows"}, "samples that began later than the rows")

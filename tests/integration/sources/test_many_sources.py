@@ -53,7 +53,7 @@ def poller_of(url: str, shop: int, store: MemoryStore) -> Poller:
         cursor_column="updated_at",
         pk_columns=["id"],
         filter=f"shop = {shop}",
-        bound_margin="0s",
+        settle="0s",
         query_timeout=f"{30 + shop % 3}s",
     )
     return Poller(f"shop-{shop}", source=source, store=store, app_name="many", batch_size=3)

@@ -48,7 +48,7 @@ def _connection(source: SqlSource) -> sa.Connection:
 @pytest.mark.parametrize("kind", ["datetime", "datetime(6)", "timestamp"])
 def test_mysql_and_mariadb_read_no_more_index_entries_than_rows(family_db: str, kind: str) -> None:
     _fill(family_db, kind)
-    with closing(orders(family_db, bound="heuristic")) as source:
+    with closing(orders(family_db, bound="delay")) as source:
         source.page(None, 1)
 
         def reads() -> int:
@@ -68,7 +68,7 @@ def test_mysql_and_mariadb_read_no_more_index_entries_than_rows(family_db: str, 
 @pytest.mark.parametrize("kind", ["timestamptz", "timestamp(0)"])
 def test_postgresql_walks_the_index_from_the_cursor_on(postgres_db: str, kind: str) -> None:
     _fill(postgres_db, kind)
-    with closing(orders(postgres_db, bound="heuristic")) as source:
+    with closing(orders(postgres_db, bound="delay")) as source:
         source.page(None, 1)
         for number in PLACES:
             after = _at(postgres_db, number)
@@ -87,7 +87,7 @@ def test_postgresql_walks_the_index_from_the_cursor_on(postgres_db: str, kind: s
 
 def test_sqlite_searches_the_index_and_sorts_nothing(sqlite_url: str) -> None:
     _fill(sqlite_url, "text")
-    with closing(orders(sqlite_url, bound="heuristic")) as source:
+    with closing(orders(sqlite_url, bound="delay")) as source:
         source.page(None, 1)
         for number in PLACES:
             statements = source._session.statements()

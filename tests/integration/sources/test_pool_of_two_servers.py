@@ -15,9 +15,7 @@ TABLE = "create table orders (id {} primary key, updated_at {} not null default 
 
 
 def source(url: sa.URL) -> SqlSource:
-    return SqlSource(
-        url, schema="public", table="orders", cursor_column="updated_at", pk_columns=["id"], bound_margin="0s"
-    )
+    return SqlSource(url, schema="public", table="orders", cursor_column="updated_at", pk_columns=["id"], settle="0s")
 
 
 def shown(source: SqlSource) -> tuple[str, type]:

@@ -317,7 +317,7 @@ def test_idle_looks_of_two_sources_ask_no_more_than_of_one(url: str) -> None:
         counts = []
         for number in (1, 2):
             with ExitStack() as stack:
-                made = [stack.enter_context(closing(orders(url, bound="heuristic"))) for _ in range(number)]
+                made = [stack.enter_context(closing(orders(url, bound="delay"))) for _ in range(number)]
                 cursors = [one.page(None, 20).cursors[-1] for one in made]
                 for _ in range(2):
                     asked.clear()

@@ -40,9 +40,9 @@ STAMPS = [f"2026-01-01 00:00:0{i}.000000" for i in range(4)]
         ({"on_null_cursor": "ignore"}, "on_null_cursor"),
         ({"query_timeout": "soon"}, "query_timeout"),
         ({"query_timeout": "0s"}, "query_timeout"),
-        ({"commit_delay": "-1s"}, "commit_delay"),
+        ({"settle": "-1s"}, "settle"),
         ({"bound": "magic"}, "bound"),
-        ({"bound": "heuristic", "cursor_kind": "xid8+pk"}, "bound"),
+        ({"bound": "delay", "cursor_kind": "xid8+pk"}, "bound"),
         ({"start_from": ""}, "start_from"),
     ],
 )

@@ -15,7 +15,7 @@ from poller.sources.checkup.selective import indexable
 from tests.integration.sources.tables import TIMESTAMP, closing, execute, family, orders
 
 ROWS = 3_000
-FAILED = {"filter": "status = 'failed'", "bound": "heuristic", "commit_delay": "0s"}
+FAILED = {"filter": "status = 'failed'", "bound": "delay", "settle": "0s"}
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_check_of_a_filter_that_no_row_passes(filled: str) -> None:
 def test_check_of_a_filter_that_most_rows_pass_is_quiet(filled: str) -> None:
     with closing(orders(filled, **FAILED | {"filter": "status <> 'failed'"})) as source:
         assert finding(source, "filter").severity == "ok"
-    with closing(orders(filled, bound="heuristic")) as source:
+    with closing(orders(filled, bound="delay")) as source:
         assert "filter" not in [f.check for f in source.checkup(None, lambda: datetime.now(UTC)).findings]
 
 

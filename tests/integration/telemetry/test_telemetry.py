@@ -135,7 +135,7 @@ def test_late_rows_are_those_of_the_last_recheck(table: sqlite3.Connection) -> N
 
 
 def test_the_bounds_age_is_reported_with_its_kind(table: sqlite3.Connection) -> None:
-    with polled(table, name="guessed", bound="heuristic", commit_delay="90s") as poller:
+    with polled(table, name="guessed", bound="delay", settle="90s") as poller:
         poller.tick(lambda batch: None)
     with polled(table, name="unbound") as poller:
         poller.tick(lambda batch: None)

@@ -21,6 +21,7 @@ from poller.sources.postgresql import samples as postgresql_samples
 from poller.stores import MemoryStore
 from tests.integration.bounds import tables as bounds
 from tests.integration.bounds.tables import INTEGER, XID8, another_process, make, make_xid8, session
+from tests.support.bounds import reading_as
 from tests.support.services import wait_until
 
 IS_OPEN_FOR_LONG = "select clock_timestamp() - now() > interval '50 ms'"
@@ -55,17 +56,17 @@ class Night:
     def take(self, batch: Batch) -> None:
         self.seen += [row["id"] for row in batch]
 
-    def poller(self, bound: Literal["auto", "exact", "observed"]) -> Poller:
+    def poller(self, kind: Literal["auto", "exact", "observed"]) -> Poller:
         """One more process."""
         self._open.enter_context(another_process())
+        url, bound = reading_as(kind, self.url)
         source = SqlSource(
-            self.url,
+            url,
             table="stamped",
             **self.cursor,
             pk_columns=["id"],
             bound=bound,
-            bound_margin="0s",
-            bound_wait="0s",
+            settle="0s",
             cursor_time_zone="UTC",
         )
         made = Poller(

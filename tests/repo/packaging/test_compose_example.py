@@ -49,7 +49,7 @@ def test_the_compose_example_delivers_each_order_once(postgres_db: str, azurite:
     try:
         with engine.begin() as connection:
             connection.execute(text((EXAMPLE / "orders.sql").read_text().replace(":", r"\:")))
-            # As if they had been there for a while: what is younger than `commit_delay` is left for a later tick.
+            # As if they had been there for a while: what is younger than `settle` is left for a later tick.
             connection.execute(text("ALTER TABLE orders DISABLE TRIGGER USER"))
             connection.execute(text("UPDATE orders SET updated_at = now() - interval '1 hour'"))
         assert deliver(postgres_db, azurite) == [str(number) for number in range(1, 1001)]

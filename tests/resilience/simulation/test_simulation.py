@@ -90,7 +90,7 @@ def test_no_idle_write_follows_one_whose_outcome_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("seed", [2872, 3395])
-def test_a_late_release_is_stamped_anew_behind_somebody_elses_write(seed: int) -> None:
+def test_a_late_release_is_stamped_anew_behind_anothers_write(seed: int) -> None:
     """A pause, or a touch, between the release and its second stamp."""
     held(play(varied(draw(seed), "2 lanes")))
 

@@ -28,16 +28,16 @@ lease_ttl = "90s"
 [defaults.source]
 schema = "a"
 query_timeout = "1s"
-commit_delay = "1s"
+settle = "1s"
 """
     template = TABLE.replace("[templates.table]", "[templates.table]\nmax_attempts = 2") + 'schema = "b"\n'
-    own = of_template("orders", 'batch_size = 3\nsource.commit_delay = "3s"') + of_template("plain")
+    own = of_template("orders", 'batch_size = 3\nsource.settle = "3s"') + of_template("plain")
     text = APP + defaults + template + own
     pollers = load(tmp_path, {"poller.toml": text}).pollers
     orders, plain = pollers["orders"], pollers["plain"]
     assert (orders.batch_size, orders.max_attempts, orders.lease_ttl) == (3, 2, timedelta(seconds=90))
     assert (orders.source.schema_name, orders.source.query_timeout) == ("b", timedelta(seconds=1))
-    assert (orders.source.commit_delay, plain.source.commit_delay) == (timedelta(seconds=3), timedelta(seconds=1))
+    assert (orders.source.settle, plain.source.settle) == (timedelta(seconds=3), timedelta(seconds=1))
     assert (plain.batch_size, plain.max_attempts) == (20, 2)
 
 
@@ -53,9 +53,9 @@ def test_a_poller_without_a_template_has_nothing_from_one(tmp_path: Path) -> Non
 
 
 def test_only_what_is_set_counts_as_set(tmp_path: Path) -> None:
-    text = APP + TABLE + 'commit_delay = "5s"\n' + of_template("orders")
+    text = APP + TABLE + 'settle = "5s"\n' + of_template("orders")
     source = load(tmp_path, {"poller.toml": text}).pollers["orders"].source
-    assert source.keywords().keys() == {"url", "table", "cursor_column", "pk_columns", "commit_delay"}
+    assert source.keywords().keys() == {"url", "table", "cursor_column", "pk_columns", "settle"}
 
 
 def test_settings_are_substituted_in_templates_and_their_names(tmp_path: Path) -> None:
