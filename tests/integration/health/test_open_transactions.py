@@ -105,8 +105,12 @@ def test_who_holds_them_is_named(postgres_db: str, tmp_path: Path) -> None:
     with shown, server.connect() as writer, server.connect() as other, writer.transaction():
         server.insert(writer)
         server.insert(other)
-        said = server.later()
-        assert said.bound is not None
-        assert f"pid {writer.info.backend_pid}" in (said.bound.held_by or "")
-        assert f"pid {writer.info.backend_pid}" in (said.waiting_for or "")
+        named = f"pid {writer.info.backend_pid}"
+
+        def is_named() -> bool:
+            """A sample may serve for a moment, one without it too."""
+            said = server.later()
+            return said.bound is not None and named in (said.bound.held_by or "") and named in (said.waiting_for or "")
+
+        wait_until(is_named, "the transaction that holds the rows")
     server.shop.app.close()
