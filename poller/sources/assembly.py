@@ -23,7 +23,6 @@ from poller.sources.page import Relation
 from poller.sources.probing import Subject
 from poller.sources.session import Session
 from poller.sources.user_sql.checked import calls_functions, checked_sql
-from poller.sources.whereabouts import left_open
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
             cursor_kind=o.cursor_kind,
             pk_columns=o.pk_columns,
             filter=o.filter,
-            left_open=left_open(parsed, place, o),
+            left_open=dialect.left_open(parsed, place, o),
         ),
     )
 

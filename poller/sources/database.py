@@ -12,16 +12,19 @@ from importlib import import_module
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, CursorResult, Engine
+from sqlalchemy.engine import URL, Connection, CursorResult, Engine
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases.kinds import KINDS
 from poller.databases.samplers import FOUR_BYTES, Reading, session_of
 from poller.errors import ConfigError
 from poller.model.cursor import KeyValue
+from poller.model.fingerprint import DatabaseIdentity
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.columns.exact import Exact
 from poller.sources.faults import Fault
+from poller.sources.identity import names_host
+from poller.sources.options import Options
 from poller.sources.values import CONVERSION_ERRORS, Documents, Reread, plain
 
 Form: TypeAlias = Literal["parsed", "text", "exact"]
@@ -115,6 +118,40 @@ class Place(NamedTuple):
     reading: Reading | None
 
 
+@dataclass(frozen=True)
+class Question:
+    """What asks a server which database, schema and table the names of a configuration mean there: with a URL without a
+    database, a table without a schema, a query with unqualified names or a service file, a role's setting or a changed
+    file makes the same configuration mean another table (sources.md, "Fingerprint").
+
+    Attributes:
+        sql: a SELECT of the database in use, the schema, which object has the table's name, and `{server}`. params: its
+            parameters.
+        servers: expressions for which server it is, on which timeline, each tried if the one before it is forbidden.
+        finds_table: without a schema in the answer there is no such table.
+    """
+
+    sql: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    servers: tuple[str, ...] = ("NULL",)
+    finds_table: bool = False
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """What the server says of that.
+
+    Attributes:
+        said: the database, the schema (of a query: of all it names without one), host and port, as fields of the
+            description; None where it does not know. object: which object has the table's name, and server: which
+            server it is, on which timeline; None where that is not known.
+    """
+
+    said: Mapping[str, Any] = field(default_factory=dict)
+    object: str | None = None
+    server: str | None = None
+
+
 class Runner(Protocol):
     """Runs one statement in autocommit."""
 
@@ -155,6 +192,14 @@ class Dialect:
     """What a SELECT without a table needs after it."""
     is_file: ClassVar[bool] = False
     """True if a database is a file: connections cost nothing, and its locks are per process."""
+    is_untried: ClassVar[bool] = False
+    """True if no server ever ran its rules: a question of ours may fail there in any way."""
+    schemas_are_databases: ClassVar[bool] = False
+    """Whether a schema is a database of the server."""
+    files_of_places: ClassVar[tuple[str, ...]] = ()
+    """Options of a URL with which the driver reads host, port and database from a file."""
+    host_option: ClassVar[str] = ""
+    """The option of a URL that names the host beside the one that a certificate must say."""
 
     # ------------------------------------------------------------------------------------------------- the session
 
@@ -227,6 +272,37 @@ class Dialect:
     def file(self, engine: Engine) -> Hashable:
         """Which file the engine leads to now; None for a database that is none. Raises: SourceUnavailable."""
         return None
+
+    # --------------------------------------------------------------------- what the configuration leaves to the server
+
+    def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
+        """What asks the server which database, schema and table the names of a configuration mean; None where there is
+        nothing to ask."""
+        return None
+
+    def leaves_schema(self, options: Options) -> bool:
+        """Whether the configuration leaves a schema to the server."""
+        return options.table is not None and options.schema_name is None and not self.schemas_are_databases
+
+    def left_open(self, url: URL, identity: DatabaseIdentity, options: Options) -> tuple[str, ...]:
+        """The fields of the description that only the server knows. Opens nothing."""
+        if self.asks_where(options) is None:
+            return ()
+        found = []
+        if identity.database is None and not (self.schemas_are_databases and options.schema_name is not None):
+            found.append("database.database")
+        if self.host_option in url.query:
+            found.append("database.host")  # where it connects to; `host` is then only what a certificate must say
+        elif any(name in url.query for name in self.files_of_places) and not names_host(url):
+            found += ["database.host", "database.port"] if url.port is None else ["database.host"]
+        if self.leaves_schema(options):
+            found.append("schema")
+        return tuple(found)
+
+    def reached(self, driver: Any) -> dict[str, Any]:
+        """Host and port as the driver's connection knows them, as fields of the description; empty where it does
+        not."""
+        return {}
 
     # --------------------------------------------------------------------------- what is not known for lack of a row
 

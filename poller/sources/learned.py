@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from poller.model.cursor import Cursor
 from poller.ports import Page
@@ -19,7 +19,7 @@ from poller.sources.blame import setting_changed
 from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
 from poller.sources.columns.exact import Exact
 from poller.sources.connection import Database
-from poller.sources.database import Records
+from poller.sources.database import Records, Whereabouts
 from poller.sources.facts import TableChanged, TableFacts
 from poller.sources.inspection import Inspection, inspect_source
 from poller.sources.keys import KeyReader, ReadPlan
@@ -27,7 +27,6 @@ from poller.sources.options import Options
 from poller.sources.page import Relation, Statements
 from poller.sources.parsing import ColumnReader, parse_cursor, settle
 from poller.sources.records import PROBE, refuse_bad_keys
-from poller.sources.whereabouts import Whereabouts, ask
 
 WATCHED_EVERY = 60.0
 """Seconds after which also a page without rows asks whether the table is as it was when it was looked at."""
@@ -143,8 +142,27 @@ class Learned:
         tables."""
         self._follow()
         if self._asked is None:
-            self.whereabouts = ask(self.database, self.options)
+            self.whereabouts = self._asked_where()
             self._asked = self.database.place()
+
+    def _asked_where(self) -> Whereabouts | None:
+        """In one statement. None where there is nothing to ask, no such table, or a server that does not support the
+        question, as some with PostgreSQL's protocol: then the source is what the configuration says. Raises what the
+        driver raises."""
+        dialect, mariadb = self.database.dialect, bool(getattr(self.database.engine.dialect, "is_mariadb", False))
+        question = dialect.asks_where(self.options, mariadb=mariadb)
+        if question is None:
+            return None
+        for server in question.servers:
+            with contextlib.suppress(DBAPIError if dialect.is_untried else ProgrammingError):
+                found = self.database.run(question.sql.replace("{server}", server), question.params)
+                in_use, schema, made, which = found.rows[0]
+                if question.finds_table and schema is None:
+                    return None
+                said = {"database.database": in_use, "schema": schema}
+                said |= dialect.reached(self.database.driver_connection())
+                return Whereabouts(said, None if made is None else str(made), None if which is None else str(which))
+        return None
 
     def statements(self) -> Statements:
         """The statements over what is known; while nothing is, only those that need no types."""

@@ -22,11 +22,11 @@ from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, InspectableSource, Lag, Page, Row, Table
 from poller.sources.assembly import assemble
 from poller.sources.columns.moments import parse_utc
+from poller.sources.database import Whereabouts
 from poller.sources.identity import place
 from poller.sources.keys import idempotency_key
 from poller.sources.options import read_options
 from poller.sources.probing import Subject
-from poller.sources.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
     from poller.sources.checkup import Checkup

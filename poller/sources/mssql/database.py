@@ -14,8 +14,9 @@ from sqlalchemy.dialects import mssql
 from sqlalchemy.exc import DBAPIError
 
 from poller.sources.columns import Column, Family
-from poller.sources.database import Dialect, by_value, family_by_type
+from poller.sources.database import Dialect, Question, by_value, family_by_type
 from poller.sources.faults import Fault
+from poller.sources.options import Options
 
 _STATES = {
     "HYT00": Fault.TIMEOUT,
@@ -30,11 +31,25 @@ _STATES = {
 }
 
 
+_OBJECT = """
+SELECT DB_NAME(), OBJECT_SCHEMA_NAME(OBJECT_ID(:name)),
+       (SELECT CONCAT('object ', object_id, ', created ', CONVERT(varchar(23), create_date, 126))
+          FROM sys.objects WHERE object_id = OBJECT_ID(:name)), NULL
+"""
+
+
 class SqlServer(Dialect):
     """No row values, so a tie is read as a separate range."""
 
     family: ClassVar[str] = "mssql"
+    is_untried: ClassVar[bool] = True
     clock: ClassVar[str] = "STUFF(LEFT(CONVERT(varchar(27), SYSUTCDATETIME(), 121), 26), 11, 1, 'T') + 'Z'"
+
+    def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
+        """Which object a table's name means, and since when."""
+        if options.table is None:
+            return Question("SELECT DB_NAME(), NULL, NULL, NULL")
+        return Question(_OBJECT, {"name": ".".join(f"[{one}]" for one in (options.schema_name, options.table) if one)})
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
         """The login timeout."""

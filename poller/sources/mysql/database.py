@@ -19,9 +19,10 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases import urls
 from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import NAIVE_UTC, Exact, exact_of
-from poller.sources.database import Dialect, Look, Place, Runner, Settings, Watch, by_value, family_by_type
+from poller.sources.database import Dialect, Look, Place, Question, Runner, Settings, Watch, by_value, family_by_type
 from poller.sources.faults import Fault
 from poller.sources.mysql.bound import may_look, may_recover, reading_of
+from poller.sources.options import Options
 from poller.sources.values import CODEC
 
 _NUMBERS = {
@@ -93,6 +94,7 @@ _PLACE = (
     "select @@hostname, @@port, @@server_id, database(), current_user(), user(), version(), @@session.time_zone,"
     " @@session.sql_mode, @@session.collation_connection, @@global.read_only"
 )
+_IN_USE = "SELECT database(), NULL, NULL, {server}"
 _STARTED = "select unix_timestamp()"
 _UPTIME = "show global status like 'Uptime'"
 
@@ -103,6 +105,8 @@ class MySql(Dialect):
 
     family: ClassVar[str] = "mysql"
     keeps_objects = False
+    schemas_are_databases: ClassVar[bool] = True
+    files_of_places: ClassVar[tuple[str, ...]] = ("read_default_file", "read_default_group")
     session_number: ClassVar[str] = "SELECT connection_id()"
     takes_z: ClassVar[bool] = False
     holds_impossible_dates: ClassVar[bool] = True
@@ -110,6 +114,21 @@ class MySql(Dialect):
     catalog_first: ClassVar[str] = "SET SESSION sql_select_limit = DEFAULT"
     keeps_privileges: ClassVar[bool] = True
     clock: ClassVar[str] = "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"
+
+    def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
+        """MariaDB's servers have no id."""
+        return Question(_IN_USE, servers=("NULL",) if mariadb else ("@@server_uuid", "NULL"))
+
+    def reached(self, driver: Any) -> dict[str, Any]:
+        """As PyMySQL's connection says it."""
+        socket = getattr(driver, "unix_socket", None)
+        host, port = socket or getattr(driver, "host", None), getattr(driver, "port", None)
+        if not isinstance(host, str) or not host:
+            return {}
+        return {
+            "database.host": host if host.startswith("/") else host.lower(),
+            "database.port": port if isinstance(port, int) and not socket else None,
+        }
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
         """The wait for a server that vanished ends a little after the server itself would have ended the query. Text

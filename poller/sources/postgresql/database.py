@@ -19,9 +19,11 @@ from poller.databases.samplers import session_of
 from poller.errors import ConfigError
 from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import Exact, exact_of
-from poller.sources.database import Dialect, Form, Look, PageForm, Place, Records, Runner, Settings, Watch
+from poller.sources.database import Dialect, Form, Look, PageForm, Place, Question, Records, Runner, Settings, Watch
 from poller.sources.faults import Fault
+from poller.sources.options import Options
 from poller.sources.postgresql import json as json_values
+from poller.sources.postgresql import where
 from poller.sources.postgresql.bound import reading_of
 from poller.sources.values import Documents, Reread, converted, plain
 
@@ -123,11 +125,27 @@ class PostgreSql(Dialect):
 
     family: ClassVar[str] = "postgresql"
     session_number: ClassVar[str] = "SELECT pg_backend_pid()"
+    files_of_places: ClassVar[tuple[str, ...]] = ("service",)
+    host_option: ClassVar[str] = "hostaddr"
     form: ClassVar[PageForm] = PageForm.ROW_VALUES
     forced: ClassVar[frozenset[str]] = frozenset({"client_encoding"})
     conversion_breaks: ClassVar[bool] = False
     scalar_codes: ClassVar[frozenset[int]] = _SCALARS
     clock: ClassVar[str] = "to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+
+    def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
+        """In the words of `where`."""
+        return where.question(options)
+
+    def leaves_schema(self, options: Options) -> bool:
+        """Also if a query names tables or functions without one."""
+        if options.query is not None:
+            return where.unqualified(options.query) != ((), ())
+        return super().leaves_schema(options)
+
+    def reached(self, driver: Any) -> dict[str, Any]:
+        """As they were given to libpq."""
+        return where.reached(getattr(driver, "info", None))
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
         """Keepalives end the wait for a server that vanished; no prepared statements: a new column would break them."""
