@@ -15,7 +15,6 @@ from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, warn
 from poller.sources.checkup import connections, moments, order, servers, table, updates
-from poller.sources.checkup.row_security import row_security
 from poller.sources.checkup.selective import selective
 from poller.sources.checkup.subject import Subject
 from poller.sources.session import Session
@@ -24,11 +23,11 @@ Guard: TypeAlias = Callable[[Callable[[], list[Finding]]], list[Finding]]
 Check: TypeAlias = Callable[[Subject], list[Finding]]
 
 _CHECKS: tuple[tuple[str, Check], ...] = (
-    ("database", servers.privileges),
+    ("database", lambda one: one.checks.privileges(one)),
     (tls.CHECK, servers.transport),
     ("connections", connections.connections),
-    ("relation", servers.relation),
-    ("row_security", row_security),
+    ("relation", lambda one: one.checks.relation(one)),
+    ("row_security", lambda one: one.checks.row_security(one)),
     ("key", table.key),
     ("columns", table.columns),
 )
@@ -37,7 +36,7 @@ _ON_ROWS: tuple[tuple[str, Check], ...] = (
     ("index", table.index),
     ("plan", order.plan),
     ("filter", selective),
-    ("relation", servers.behind),
+    ("relation", lambda one: one.checks.behind(one)),
     ("relation", servers.limits),
     ("forms", order.forms),
     ("round_trip", order.round_trip),

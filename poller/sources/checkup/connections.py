@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from poller import once
 from poller.databases.pools import Pool
 from poller.databases.room import room_of
 from poller.model.finding import Finding, ok, warn
+from poller.sources.checks import READER
 from poller.sources.checkup.subject import Subject
-
-_WRITES = """
-SELECT current_user, (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) OR EXISTS (
-         SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-          WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
-            AND (has_any_column_privilege(c.oid, 'INSERT, UPDATE') OR has_table_privilege(c.oid, 'DELETE')))
-"""
-_READING = frozenset({"SELECT", "USAGE", "PROCESS", "SHOW VIEW", "XA_RECOVER_ADMIN", "REPLICATION CLIENT",
-                      "BINLOG MONITOR", "SHOW DATABASES"})  # fmt: skip
-READER = "poller_reader"
-"""The name of the user that is proposed."""
 
 
 def connections(subject: Subject) -> list[Finding]:
@@ -80,10 +68,10 @@ def readers(subject: Subject) -> list[Finding]:
     o = subject.options
     if o.bound in {"delay", "none"} or o.cursor_kind == "xid8+pk":
         return []
-    found = {"postgresql": _postgresql, "mysql": _mysql}.get(subject.family)
+    found = subject.checks.reader(subject)
     if found is None:
         return []
-    user, writes = found(subject)
+    user, writes = found
     if user in o.bound_ignore_users:
         if writes:
             what = f"{user} is in `bound_ignore_users` and may write: rows that it writes late can be skipped."
@@ -92,7 +80,7 @@ def readers(subject: Subject) -> list[Finding]:
     setting = f'bound_ignore_users = ["{READER if writes else user}"]'
     if not writes:
         return [ok("readers", f"{user} only reads: with {setting} long pages of other processes do not hold the bound")]
-    made = _grants(subject)
+    made = subject.checks.reader_made(subject)
     return [
         ok(
             "readers",
@@ -100,25 +88,3 @@ def readers(subject: Subject) -> list[Finding]:
             f" own ({made}) and set {setting}",
         )
     ]
-
-
-def _postgresql(subject: Subject) -> tuple[str, bool]:
-    user, writes = subject.fact(_WRITES).rows[0]
-    return str(user), bool(writes)
-
-
-def _mysql(subject: Subject) -> tuple[str, bool]:
-    user = str(subject.fact("SELECT CURRENT_USER()").rows[0][0]).rpartition("@")[0]
-    granted: set[str] = set()
-    for (line,) in subject.fact("SHOW GRANTS").rows:
-        before, on, _ = re.sub(r"\([^)]*\)", "", str(line)).partition(" ON ")  # without names of columns
-        granted |= {one.strip() for one in before.removeprefix("GRANT ").split(",")} if on else {"a role"}
-    return user, not granted <= _READING
-
-
-def _grants(subject: Subject) -> str:
-    table = subject.table if subject.options.table is not None else "its tables"
-    if subject.family == "postgresql":
-        return f"CREATE USER {READER}; GRANT SELECT ON {table}, and pg_read_all_stats, TO {READER};"
-    needs = "PROCESS" if subject.mariadb else "PROCESS, XA_RECOVER_ADMIN"
-    return f"CREATE USER {READER}; GRANT SELECT ON {table}, and {needs} ON *.*, TO {READER};"

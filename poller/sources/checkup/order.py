@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, ok, warn
-from poller.sources.checkup.selective import index_for_filter, plan_nodes
-from poller.sources.checkup.subject import PAGE, SMALL, Subject
+from poller.sources.checks import SMALL
+from poller.sources.checkup.selective import index_for_filter
+from poller.sources.checkup.subject import PAGE, Subject
 
 PAIRS = 20
 """Neighbours checked at each of three places: the beginning, the checkpoint, the end."""
@@ -22,9 +21,7 @@ FORMS = 200_000
 
 def plan(subject: Subject) -> list[Finding]:
     """The plan of a page: whether every page reads or sorts the whole table."""
-    explain = _EXPLAINERS.get(subject.family)
-    known = subject.session.learn()
-    if explain is None or known is None:
+    if subject.session.learn() is None:
         return []
     if not subject.big:
         return [ok("plan", f"fewer than {SMALL + 1:,} rows: any plan will do")]
@@ -34,49 +31,16 @@ def plan(subject: Subject) -> list[Finding]:
     for place in (first, subject.idle):  # where the next page begins now, and when all is delivered
         for interval in statements.ranges(place, None):
             sql, params = statements.select(interval, PAGE)
-            slow += explain(subject, sql, params)
+            found = subject.checks.slow_parts(subject, sql, params)
+            if found is None:
+                return []
+            slow += found
     if not slow:
         return [ok("plan", "a page is read along an index, without sorting")]
-    fix = subject.index or (f"ANALYZE {subject.table};" if subject.options.table is not None else "")
+    fix = subject.index or (f"{subject.checks.analyze} {subject.table};" if subject.options.table is not None else "")
     if not subject.index and subject.options.filter is not None:
         fix = index_for_filter(subject)
-    elif subject.index == "" and subject.family == "mysql" and fix:
-        fix = f"ANALYZE TABLE {subject.table};"
     return [warn("plan", f"A page is not read along an index: {', '.join(dict.fromkeys(slow))}.", fix)]
-
-
-def _postgresql(subject: Subject, sql: str, params: dict[str, Any]) -> list[str]:
-    slow: list[str] = []
-    for node in plan_nodes(subject.run(f"EXPLAIN (FORMAT JSON) {sql}", params).rows[0][0]):
-        if node["Node Type"] == "Seq Scan":
-            slow.append(f"Seq Scan on {node.get('Relation Name')}")
-        if node["Node Type"] in {"Sort", "Incremental Sort"}:  # of a whole tie, at least
-            slow.append(f"{node['Node Type']} by {', '.join(node.get('Sort Key', []))}")
-    return slow
-
-
-def _mysql(subject: Subject, sql: str, params: dict[str, Any]) -> list[str]:
-    records = subject.run(f"EXPLAIN FORMAT=TRADITIONAL {sql}", params)  # the default of MySQL 9 is a tree
-    slow: list[str] = []
-    for row in records.rows:
-        step = {name.lower(): value for name, value in zip(records.names, row, strict=True)}
-        if step.get("type") == "ALL":
-            slow.append(f"full scan of {step.get('table')}")
-        if "Using filesort" in str(step.get("extra") or ""):
-            slow.append("Using filesort")
-    return slow
-
-
-def _sqlite(subject: Subject, sql: str, params: dict[str, Any]) -> list[str]:
-    details = [str(row[3]) for row in subject.run(f"EXPLAIN QUERY PLAN {sql}", params).rows]
-    return [d for d in details if "USE TEMP B-TREE" in d or (d.startswith("SCAN") and "USING" not in d)]
-
-
-_EXPLAINERS: dict[str, Callable[[Subject, str, dict[str, Any]], list[str]]] = {
-    "postgresql": _postgresql,
-    "mysql": _mysql,
-    "sqlite": _sqlite,
-}
 
 
 def round_trip(subject: Subject) -> list[Finding]:

@@ -14,14 +14,14 @@ from poller import once
 from poller.databases import catalog
 from poller.model.cursor import Cursor
 from poller.sources import stamping
+from poller.sources.checks import SMALL, Checks, checks_of
+from poller.sources.connection import Database
 from poller.sources.database import Records
 from poller.sources.options import Options
 from poller.sources.session import Session
 
 PAGE = 501
 """A page of the default `batch_size`, and the row after it."""
-SMALL = 1_000
-"""A table of at most this many rows is rightly read as a whole by any database."""
 
 
 class Ahead(NamedTuple):
@@ -58,14 +58,19 @@ class Subject:
         return self.session.options
 
     @property
-    def family(self) -> str:
-        """Which family of databases."""
-        return self.session.database.dialect.family
+    def database(self) -> Database:
+        """The source's database."""
+        return self.session.database
 
     @property
-    def mariadb(self) -> bool:
-        """Whether a server of MySQL's family is a MariaDB."""
-        return bool(getattr(self.session.database.engine.dialect, "is_mariadb", False))
+    def family(self) -> str:
+        """Which family of databases."""
+        return self.database.dialect.family
+
+    @cached_property
+    def checks(self) -> Checks:
+        """Its own checks."""
+        return checks_of(self.family)
 
     @cached_property
     def inspector(self) -> Inspector:

@@ -6,13 +6,13 @@ from datetime import datetime
 
 from poller.errors import SourceError
 from poller.model.finding import Finding, error, ok, warn
-from poller.sources.checkup.fixes import fill_with_now, set_not_null
-from poller.sources.checkup.selective import compared, same_condition
+from poller.sources.checkup.fixes import fill_with_now
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns import Column
 from poller.sources.columns.uniqueness import invalid_indexes, proof_of, weakened
 from poller.sources.inspection import columns_of
 from poller.sources.records import PROBE
+from poller.sources.user_sql.conditions import compared, same_condition
 
 _EXAMPLE = datetime(2026, 4, 7, 1, 23, 45, 123456)  # noqa: DTZ001 - an example of a text
 
@@ -47,7 +47,11 @@ def key(subject: Subject) -> list[Finding]:
             )
         )
     found += [
-        error("key", f"{name} may be NULL, and a row without a key is skipped.", set_not_null(subject, name))
+        error(
+            "key",
+            f"{name} may be NULL, and a row without a key is skipped.",
+            subject.checks.set_not_null(subject, name),
+        )
         for name in proof.nullable
     ]
     subject.weak_key = bool(found)
@@ -96,7 +100,7 @@ def nulls(subject: Subject) -> list[Finding]:
         return [ok("nulls", f"{o.cursor_column} is never NULL")]
     count = subject.session.null_cursors(PROBE)
     many = f"{'at least ' if count == PROBE else ''}{count:,} row{'s have' if count != 1 else ' has'} no value in"
-    fix = set_not_null(subject, o.cursor_column) if o.table is not None and subject.is_base_table else ""
+    fix = subject.checks.set_not_null(subject, o.cursor_column) if o.table is not None and subject.is_base_table else ""
     if count and not o.skip_nulls:
         fill = fill_with_now(subject, known.cursor) if known is not None and fix else ""
         return [
@@ -133,8 +137,7 @@ def index(subject: Subject) -> list[Finding]:
         one_way = len({sorting.get(name, ()) for name in one["column_names"] if name in wanted}) == 1
         if not partial and one_way and None not in one["column_names"]:
             there.append([str(name) for name in one["column_names"]])
-    # InnoDB and SQLite keep the primary key at the end of every index: (cursor) is (cursor, primary key) there.
-    implied = primary if subject.family == "mysql" or (subject.family == "sqlite" and len(primary) == 1) else []
+    implied = subject.checks.implied(primary)
     fixed = {*compared(o.filter, subject.family)} - {*wanted} if o.filter else set()
     for names in there:
         order = names[next((n for n, name in enumerate(names) if name not in fixed), len(names)) :]
@@ -142,7 +145,7 @@ def index(subject: Subject) -> list[Finding]:
         if full[: len(wanted)] == wanted:
             return [ok("index", f"({', '.join(names)}) gives the order")]
     subject.index = subject.create_index(wanted)
-    busy = " (on a busy server: CREATE INDEX CONCURRENTLY)" if subject.family == "postgresql" else ""
+    busy = f" (on a busy server: {subject.checks.without_lock})" if subject.checks.without_lock else ""
     return [
         warn(
             "index",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from poller.model.finding import Finding, ok, warn
-from poller.sources.checkup.fixes import definition_of, now_in, with_default
+from poller.sources.checkup.fixes import now_in
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns.moments import TextForm
 from poller.sources.stamping import Origin, Reading, promises_updates, read
@@ -42,43 +40,12 @@ def updates(subject: Subject) -> list[Finding]:
 def touching(subject: Subject, found: Origin) -> str:
     """The statements that give the column a new value at every UPDATE; empty where none is sure to."""
     value = _value(subject, found)
-    column, schema = subject.name(found.column), _schema(subject, found)
+    schema = _schema(subject, found)
     table, name = schema + subject.name(found.table or ""), subject.name(f"{found.table}_set_{found.column}"[:60])
-    if subject.family == "mysql":
-        changed = _on_update(subject, found, table)
-        if changed:
-            return changed
-    if not value:
-        return ""
-    match subject.family:
-        case "postgresql":
-            body = f"BEGIN NEW.{column} := {value}; RETURN NEW; END"
-            tag = "$$" if "$" not in body else "$set_cursor$"
-            return (
-                f"CREATE FUNCTION {schema}{name}() RETURNS trigger LANGUAGE plpgsql AS {tag} {body} {tag};"
-                f" CREATE TRIGGER {name} BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {schema}{name}();"
-            )
-        case "mysql":
-            return f"CREATE TRIGGER {schema}{name} BEFORE UPDATE ON {table} FOR EACH ROW SET NEW.{column} = {value};"  # noqa: S608
-        case "sqlite":
-            table = subject.name(found.table or "")
-            # Where triggers are recursive, it ends with its own UPDATE: that leaves nothing to set.
-            return (
-                f"CREATE TRIGGER {schema}{name} AFTER UPDATE ON {table} FOR EACH ROW"  # noqa: S608
-                f" WHEN NEW.{column} IS OLD.{column} AND NEW.{column} IS NOT {value} BEGIN UPDATE"
-                f" {table} SET {column} = {value} WHERE {_key(subject, 'NEW.')}; END;"
-            )
-        case "mssql":
-            return (
-                f"CREATE TRIGGER {schema}{name} ON {table} AFTER UPDATE AS BEGIN SET NOCOUNT ON; IF"  # noqa: S608
-                f" TRIGGER_NESTLEVEL(@@PROCID) > 1 RETURN; UPDATE poller_t SET {column} = {value} FROM {table}"
-                f" AS poller_t JOIN inserted AS poller_i ON {_key(subject, 'poller_i.', 'poller_t.')}; END;"
-            )
-        case _:
-            return (
-                f"CREATE TRIGGER {schema}{name} BEFORE UPDATE ON {table} FOR EACH ROW"
-                f" BEGIN :NEW.{column} := {value}; END;"
-            )
+    changed = subject.checks.on_update(subject, found, table)
+    if changed or not value:
+        return changed
+    return subject.checks.trigger(subject, found, schema=schema, name=name, value=value)
 
 
 def _schema(subject: Subject, found: Origin) -> str:
@@ -88,20 +55,15 @@ def _schema(subject: Subject, found: Origin) -> str:
     return f"{subject.name(found.schema or '')}." if needed else ""
 
 
-def _key(subject: Subject, new: str, own: str = "") -> str:
-    names = [subject.name(key) for key in subject.options.pk_columns]
-    return " AND ".join(f"{own}{name} = {new}{name}" for name in names)
-
-
 def _value(subject: Subject, found: Origin) -> str:
     """What the trigger sets: the column's DEFAULT, or else the present time in the column's zone."""
     if subject.options.cursor_kind == "xid8+pk":
         return "pg_current_xact_id()"
-    if found.table != subject.options.table and subject.family in {"sqlite", "mssql"}:
+    if found.table != subject.options.table and not subject.checks.keys_keep_names:
         return ""  # the key's columns may have other names in the table
     for rule in found.rules:
         if rule.is_default and rule.sql and read(rule.sql, subject.family)[0] in {Reading.FIXED, Reading.SESSION}:
-            return f"({rule.sql.strip()})" if subject.family in {"sqlite", "mysql"} else rule.sql.strip()
+            return f"({rule.sql.strip()})" if subject.checks.quotes_defaults else rule.sql.strip()
     known = subject.session.learn()
     if known is None:
         return ""
@@ -119,16 +81,3 @@ def _strftime(form: TextForm) -> str:
     seconds = "%f" if form.digits else "%S"
     more = "0" * max(0, form.digits - 3)
     return f"strftime('%Y-%m-%d{form.separator}%H:%M:{seconds}{more}{form.zone}', 'now')"
-
-
-def _on_update(subject: Subject, found: Origin, table: str) -> str:
-    """MariaDB and MySQL: the column's whole definition with ON UPDATE; empty where that cannot be written."""
-    if any(rule.is_default and "utc" in (rule.sql or "").lower() for rule in found.rules):
-        return ""  # ON UPDATE always uses the session's zone
-    # An administrator who ran what the check of NULLs proposes must not undo it with this.
-    definition = subject.not_null or definition_of(subject, table, found.column)
-    kind = re.match(r"""(?:`(?:[^`]|``)*`|"(?:[^"]|"")*") (?:datetime|timestamp)(\(\d\))?""", definition)
-    if kind is None:
-        return ""
-    changed = f"{definition} ON UPDATE CURRENT_TIMESTAMP{kind[1] or ''}"
-    return f"ALTER TABLE {table} MODIFY {with_default(changed) if ' NOT NULL' in changed else changed};"

@@ -181,9 +181,8 @@ class Client:
             sent = Sent(self.name, self.role, self.scope, name, bytes(body), if_tag, label=name)
             try:
                 written = self._change(lambda: server.apply(sent), timeout)
-            except StoreError as error:
-                if not isinstance(error, WriteConflict):
-                    server.laws.asked_beside(self, name, answered=False)
+            except StoreError:  # also refused: the next attempt may come too late
+                server.laws.asked_beside(self, name, answered=False)
                 raise
             server.laws.asked_beside(self, name, answered=True)
             return written

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from poller.databases import catalog
 from poller.model.finding import Finding, error, ok
-from poller.sources.checkup.subject import Subject
+from poller.sources.checks import Examined
 from poller.sources.columns.uniqueness import quoted
 from poller.sources.postgresql.origin import named_in
 
@@ -36,11 +36,9 @@ select cast(cast(c.oid as regclass) as text) as relation, cast(u.rolname as text
 """)
 
 
-def row_security(subject: Subject) -> list[Finding]:
+def row_security(asked: Examined) -> list[Finding]:
     """Whether a policy may hide rows of the table, or of any that a view or query reads."""
-    if subject.family != "postgresql":
-        return []
-    connection, o = subject.session.database.connection(), subject.options
+    connection, o = asked.database.connection(), asked.options
     roots = named_in(connection, None if o.table is None else quoted(o.table, o.schema_name), o.query)
     hiding = catalog.rows(connection, _HIDING, {"roots": roots})
     if not hiding:
@@ -52,6 +50,6 @@ def row_security(subject: Subject) -> list[Finding]:
             "row_security",
             f"Row-level security applies to {relations}: rows that a policy hides when the poller passes them are never"
             " delivered.",
-            " ".join(f"ALTER ROLE {subject.name(role)} BYPASSRLS;" for role in roles),
+            " ".join(f"ALTER ROLE {asked.name(role)} BYPASSRLS;" for role in roles),
         )
     ]
