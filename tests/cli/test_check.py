@@ -27,7 +27,7 @@ from tests.cli.project import COMMAND, Project, as_anybody
 from tests.integration.sources.tables import execute
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.mysql_family import MySqlFamilyServer
-from tests.support.services import free_port
+from tests.support.services import free_port, wait_until
 
 
 def test_a_sound_poller_is_well_and_nothing_was_written(project: Project) -> None:
@@ -59,11 +59,14 @@ def test_each_finding_is_fixed_by_its_own_statement(
     assert "2 rows have no value" in found(first)["nulls"]["message"]
     assert found(first)["index"]["fix"].startswith("CREATE INDEX orders_updated_at_id ON orders (updated_at, id)")
     assert fix(url, first)
-    second = project.run("check", "--json")
-    if wrong(second) == {"plan": "warn"}:  # by statistics taken before there was an index: ANALYZE is proposed
-        assert fix(url, second)
-        second = project.run("check", "--json")
-    assert (second.code, wrong(second)) == (0, {})
+
+    def is_well() -> bool:
+        """An index over rows that were just updated is not used beside older transactions, also of other databases."""
+        ended = project.run("check", "--json")
+        assert set(wrong(ended)) <= {"plan"}
+        return ended.code == 0 and not wrong(ended)
+
+    wait_until(is_well, "a check without findings", seconds=60)
 
 
 @pytest.mark.parametrize("database", ["postgres_db", "mariadb_db", "mysql_db"])
