@@ -14,6 +14,10 @@ class Kind:
             first. aliases: other names of it in URLs. port: its default port; None for a file.
         database_option: the option of a URL that names the database. parser: what sqlglot calls it.
         reader: the class in `poller.sources.FAMILY.database` that reads tables.
+        socket_option: the option of a URL that names a socket's file. names_instances: whether a host may name an
+            instance of a server. operators: whether `?` and `:` may be operators, and users make more.
+        placeholders: of `$1`, `$x` and `@x` those that stand for a value. limit: the word for it.
+        bounds: which may be asked for by name. own_cursor: the kind of cursor that only it has, and bounds itself.
     """
 
     extra: str
@@ -23,10 +27,34 @@ class Kind:
     parser: str
     reader: str
     aliases: tuple[str, ...] = ()
+    socket_option: str = ""
+    names_instances: bool = False
+    operators: bool = False
+    placeholders: tuple[str, ...] = ()
+    limit: str = "LIMIT"
+    bounds: tuple[str, ...] = ("exact",)
+    own_cursor: str = ""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether a database is a file."""
+        return self.port is None
 
 
 KINDS = {
-    "postgresql": Kind("postgres", ("psycopg", "psycopg2"), 5432, "dbname", "postgres", "PostgreSql", ("postgres",)),
+    "postgresql": Kind(
+        "postgres",
+        ("psycopg", "psycopg2"),
+        5432,
+        "dbname",
+        "postgres",
+        "PostgreSql",
+        ("postgres",),
+        operators=True,
+        placeholders=("$1",),
+        bounds=("exact", "strict"),
+        own_cursor="xid8+pk",
+    ),
     "mysql": Kind(
         "mysql",
         ("pymysql", "mysqldb", "mariadbconnector", "mysqlconnector"),
@@ -35,9 +63,21 @@ KINDS = {
         "mysql",
         "MySql",
         ("mariadb",),
+        socket_option="unix_socket",
+        placeholders=("$1",),
     ),
-    "sqlite": Kind("", (), None, "database", "sqlite", "Sqlite"),
-    "mssql": Kind("mssql", ("pyodbc", "pymssql"), 1433, "database", "tsql", "SqlServer"),
+    "sqlite": Kind("", (), None, "database", "sqlite", "Sqlite", placeholders=("$x", "@x")),
+    "mssql": Kind(
+        "mssql",
+        ("pyodbc", "pymssql"),
+        1433,
+        "database",
+        "tsql",
+        "SqlServer",
+        names_instances=True,
+        limit="TOP",
+        own_cursor="rowversion+pk",
+    ),
 }
 
 

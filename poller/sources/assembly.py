@@ -70,7 +70,7 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
             next_step="Give the URL, or remove `identity`.",
         )
     pool = None if given else make_pool(parsed, dialect, o.query_timeout, connections, identity)
-    if pool is not None and o.format == "arrow" and dialect.family == "postgresql":
+    if pool is not None and o.format == "arrow" and dialect.has_adbc:
         pool.each = 2  # ADBC's stands beside it
 
     def engine() -> Engine:
@@ -120,7 +120,7 @@ def _tables(
     from poller.sources import arrow
 
     arrow.pyarrow()
-    if database.dialect.family == "postgresql" and own_engine:
+    if database.dialect.has_adbc and own_engine:
         arrow.adbc()
     from poller.sources.tables import TableSession
 

@@ -85,14 +85,14 @@ class Database:
         if form == self._setup.form:
             return
         with self.using:
-            if self.dialect.family == "postgresql":
+            if self.dialect.sets_values:
                 self._let_go()
             self._setup.form = form
 
     @contextlib.contextmanager
     def parsing(self) -> Iterator[None]:
         """While open, JSON is parsed: SQLAlchemy asks PostgreSQL for columns in JSON."""
-        if self._setup.form == "parsed" or self.dialect.family != "postgresql":
+        if self._setup.form == "parsed" or not self.dialect.sets_values:
             yield
             return
         self.connection()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -12,8 +13,8 @@ from importlib import import_module
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, CursorResult, Engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.engine import URL, Connection, CursorResult, Engine, Inspector
+from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from poller.databases.kinds import KINDS
 from poller.databases.samplers import FOUR_BYTES, Reading, session_of
@@ -22,6 +23,7 @@ from poller.model.cursor import KeyValue
 from poller.model.fingerprint import DatabaseIdentity
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.columns.exact import Exact
+from poller.sources.columns.uniqueness import reflected_sets
 from poller.sources.faults import Fault
 from poller.sources.identity import names_host
 from poller.sources.options import Options
@@ -192,6 +194,12 @@ class Dialect:
     """What a SELECT without a table needs after it."""
     is_file: ClassVar[bool] = False
     """True if a database is a file: connections cost nothing, and its locks are per process."""
+    sets_values: ClassVar[bool] = False
+    """Whether a connection is told how values come (`read_values`)."""
+    knows_other_times: ClassVar[bool] = False
+    """Whether a time may be one that Python does not know: an infinity, a year before 1."""
+    has_adbc: ClassVar[bool] = False
+    """Whether pages are read as Arrow tables by ADBC, beside each connection."""
     is_untried: ClassVar[bool] = False
     """True if no server ever ran its rules: a question of ours may fail there in any way."""
     schemas_are_databases: ClassVar[bool] = False
@@ -350,6 +358,33 @@ class Dialect:
         """What a page rests on and no result shows; `texts`: the key columns that hold text."""
         return Watch()
 
+    def table_columns(self, inspector: Inspector, table: str, schema: str | None) -> dict[str, dict[str, Any]]:
+        """What the catalog says of a table's columns, by name; empty without such a table. Raises what the driver
+        raises."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SAWarning)  # the dialect distinguishes unknown types
+                return {column["name"]: dict(column) for column in inspector.get_columns(table, schema=schema)}
+        except NoSuchTableError:
+            return {}
+
+    def unique_sets(self, inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
+        """The primary key's columns, and every set of columns (the primary key first) that a constraint or a full index
+        keeps unique. Raises what the driver raises."""
+        return reflected_sets(inspector, table, schema)
+
+    def weakened(
+        self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]
+    ) -> tuple[Mapping[str, bool], bool]:
+        """For each column whether NOT NULL is enforced in all that a SELECT of the table reads (children may lack it,
+        foreign tables only declare it, it may be NOT VALID), where that is not what its definition says; and whether
+        other tables inherit from it: no index spans them all."""
+        return {}, False
+
+    def invalid_indexes(self, inspector: Inspector, table: str, schema: str | None) -> set[str]:
+        """Indexes that are neither enforced nor used, as a failed CREATE INDEX CONCURRENTLY leaves them."""
+        return set()
+
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
         """The cursor's and key's columns by name; None where they are not known until a row exists."""
         names = ", ".join(look.columns.values())
@@ -387,6 +422,10 @@ class Dialect:
             return {name: self.from_type(name, look.reflected[name]["type"], None) for name in look.columns}
         described = run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0)).description
         return {name: self.from_value(name, None, one) for name, one in zip(look.columns, described, strict=True)}
+
+    def is_instant(self, kind: Any) -> bool:
+        """Whether values of a SQLAlchemy type of times have a zone, or are instants."""
+        return bool(getattr(kind, "timezone", False))
 
     def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
         """A column from its SQLAlchemy type."""

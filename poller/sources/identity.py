@@ -25,18 +25,18 @@ def identify(url: URL) -> DatabaseIdentity:
     """The identity that the fingerprint hashes. Opens nothing."""
     family = family_of(url)
     kind = KINDS.get(family)
-    if family == "sqlite":
+    if kind is not None and kind.is_file:
         return DatabaseIdentity(dialect=family, database=sqlite_path(url))
     if "odbc_connect" in url.query:
         return _from_odbc(family, _one(url.query["odbc_connect"]))
     # An option wins over the same part before it, as in SQLAlchemy's dialects.
-    host = _option(url, "unix_socket") if family == "mysql" else ""
+    host = _option(url, kind.socket_option) if kind is not None and kind.socket_option else ""
     socket = bool(host)  # a file: it has no port
     host, port = host or _option(url, "host") or url.host or "", url.port
     host, port = _with_ports(host, _option(url, "port"), port)
     if socket:
         port, default = None, None
-    elif family == "mssql":
+    elif kind is not None and kind.names_instances:
         host, found = _mssql_server(host)
         port = port or found
         default = None if "\\" in host and port is None else _port(family)

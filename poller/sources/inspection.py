@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Inspector
-from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
+from sqlalchemy.engine import Inspector
+from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
 from poller.errors import ConfigError, SourceError
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
-from poller.sources.columns.uniqueness import proof_of, quoted, weakened
+from poller.sources.columns.uniqueness import proof_of
 from poller.sources.connection import Database
-from poller.sources.database import Look, Records, Watch
+from poller.sources.database import Dialect, Look, Records, Watch
 from poller.sources.faults import SCHEMA_FAULTS
 from poller.sources.options import Options
 from poller.sources.page import Relation
 from poller.sources.sqlite.forms import mixed_forms
-
-_POSTGRESQL = sa.text("""
-with recursive made (number, type, digits, firm) as (
-    select a.attnum, a.atttypid, a.atttypmod, a.attnotnull
-      from pg_attribute a join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p', 'f', 'v', 'm')
-     where a.attrelid = to_regclass(:name) and a.attnum > 0 and not a.attisdropped
-  union all
-    select m.number, t.typbasetype, t.typtypmod, m.firm or t.typnotnull
-      from made m join pg_type t on t.oid = m.type and t.typtype = 'd'
-)
-select cast(a.attname as text) as name, bool_or(m.firm) as firm, nullif(max(m.digits), -1) as digits
-  from made m join pg_attribute a on a.attrelid = to_regclass(:name) and a.attnum = m.number
- group by a.attname, m.number order by m.number
-""")
-"""Of each column: its name, whether it or its domain is NOT NULL, and the number in parentheses after its type."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +75,7 @@ def inspect_source(
     if inspector is not None:
         if database.dialect.catalog_first:
             database.connection().exec_driver_sql(database.dialect.catalog_first)
-        reflected = _reflect(inspector, options)
+        reflected = _reflect(database.dialect, inspector, options)
         names = tuple(reflected)
     else:
         names = described.names if described is not None else ()
@@ -102,7 +85,7 @@ def inspect_source(
         raise refused
     inherited = False
     if inspector is not None and reflected is not None:
-        firm, inherited = weakened(inspector, options.table or "", options.schema_name, list(wanted))
+        firm, inherited = database.dialect.weakened(inspector, options.table or "", options.schema_name, list(wanted))
         for name in wanted:
             if reflected[name].get("nullable") is False and not firm.get(name, True):
                 reflected[name]["nullable"] = None
@@ -119,7 +102,7 @@ def inspect_source(
     )
     provable = inspector is not None and _is_base_table(inspector, options)
     if inspector is not None and provable:
-        _refuse_weak_key(inspector, options, reflected or {})
+        _refuse_weak_key(database.dialect, inspector, options, reflected or {})
     columns = database.dialect.columns(look, database.run)
     if columns is None:
         return None
@@ -174,27 +157,9 @@ def odd_value(options: Options, value: object, column: str | None = None) -> Sou
     )
 
 
-def columns_of(inspector: Inspector, table: str, schema: str | None) -> dict[str, dict[str, Any]]:
-    """What SQLAlchemy says of a table's columns, by name; empty without such a table. Raises what the driver raises.
-
-    PostgreSQL is asked in our own words: SQLAlchemy's come with JSON in them, which this connection may return as text,
-    or by a parser of the application's own. The server's description of a result has the types; here are the digits of
-    a second, for drivers that do not report them."""
-    if inspector.dialect.name == "postgresql":
-        assert isinstance(inspector.bind, Connection)  # noqa: S101 - inspected over the connection in use
-        rows = catalog.rows(inspector.bind, _POSTGRESQL, {"name": quoted(table, schema)})
-        return {row.name: {"name": row.name, "nullable": not row.firm, "digits": row.digits} for row in rows}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SAWarning)  # the dialect distinguishes unknown types
-            return {column["name"]: dict(column) for column in inspector.get_columns(table, schema=schema)}
-    except NoSuchTableError:
-        return {}
-
-
-def _reflect(inspector: Inspector, options: Options) -> dict[str, dict[str, Any]]:
+def _reflect(dialect: Dialect, inspector: Inspector, options: Options) -> dict[str, dict[str, Any]]:
     table = options.table or ""
-    found = columns_of(inspector, table, options.schema_name)
+    found = dialect.table_columns(inspector, table, options.schema_name)
     if found:
         return found
     schema = options.schema_name
@@ -291,9 +256,12 @@ def _is_base_table(inspector: Inspector, options: Options) -> bool:
     return options.table in inspector.get_table_names(schema=options.schema_name)
 
 
-def _refuse_weak_key(inspector: Inspector, options: Options, reflected: dict[str, dict[str, Any]]) -> None:
+def _refuse_weak_key(
+    dialect: Dialect, inspector: Inspector, options: Options, reflected: dict[str, dict[str, Any]]
+) -> None:
     what = options.what
-    proof = proof_of(inspector, options.table or "", options.schema_name, options.pk_columns, reflected)
+    sets = dialect.unique_sets(inspector, options.table or "", options.schema_name)
+    proof = proof_of(sets, options.pk_columns, reflected)
     if not proof.unique:
         raise SourceError(
             f"{what}: no unique index covers the key {', '.join(options.pk_columns)}, so rows that share a timestamp"

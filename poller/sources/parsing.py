@@ -125,7 +125,9 @@ def _of_unknown_column(reader: ColumnReader, text: str) -> str:
     form = TextForm.of(text)
     if form is None:
         raise _refused(reader, options.cursor_column, text, "timestamps")
-    if form.zone and reader.database.dialect.family != "sqlite":  # a naive column would drop it without any error
+    if (
+        form.zone and not reader.database.dialect.types_belong_to_values
+    ):  # a naive column would drop it without any error
         raise SourceError(
             f"{options.what}: there is no row yet, so it is unknown whether column {options.cursor_column} has a time"
             f" zone, and {text!r} names one.",
@@ -179,7 +181,7 @@ def _with_zone(reader: ColumnReader, column: Column, text: str) -> str:
     with contextlib.suppress(ValueError):
         moment = datetime.fromisoformat(text)
     if moment is None:
-        if reader.database.dialect.family != "postgresql":
+        if not reader.database.dialect.knows_other_times:
             raise ValueError(text)
         return text  # an infinity, a year before 1: PostgreSQL refuses what it does not take
     if column.family is not Family.TIMESTAMPTZ:

@@ -17,7 +17,6 @@ from poller.entra import Identity
 from poller.errors import SourceError
 from poller.sources import stamping
 from poller.sources.columns.moments import TextForm
-from poller.sources.columns.uniqueness import unique_sets
 from poller.sources.connection import Database
 from poller.sources.database import dialect_for
 from poller.sources.engines import make_engine, read_url
@@ -120,7 +119,7 @@ class Catalogue:
             raise self._translated(error) from None
 
     def _key(self, table: str, columns: dict[str, Any]) -> list[str]:
-        primary, unique = unique_sets(self._inspector, table, self._schema)
+        primary, unique = self._dialect.unique_sets(self._inspector, table, self._schema)
         if primary and primary in unique:
             return primary
         firm = [names for names in unique if names and not any(columns[name].get("nullable") for name in names)]
@@ -136,13 +135,11 @@ class Catalogue:
 
     def _timed(self, table: str, column: Any) -> Candidate | None:
         name, kind = column["name"], column["type"]
-        if self._dialect.family == "sqlite":
+        if self._dialect.types_belong_to_values:
             form = self._text_form(table, name)
             return None if form is None else Candidate(name, "timestamp+pk", needs_zone=not form.zone)
         if isinstance(kind, sa.DateTime | sa.TIMESTAMP):
-            instant = self._dialect.family == "mysql" and type(kind).__name__ == "TIMESTAMP"
-            zoned = bool(getattr(kind, "timezone", False)) or instant
-            return Candidate(name, "timestamp+pk", needs_zone=not zoned)
+            return Candidate(name, "timestamp+pk", needs_zone=not self._dialect.is_instant(kind))
         return None
 
     def _text_form(self, table: str, column: str) -> TextForm | None:

@@ -157,7 +157,7 @@ class TableSession(Session):
 
     def _is_psycopg(self) -> bool:
         self.database.connection()
-        return self.database.dialect.family == "postgresql" and hasattr(self.database.driver_connection(), "adapters")
+        return self.database.dialect.has_adbc and hasattr(self.database.driver_connection(), "adapters")
 
     def _read(self, known: Inspection, intervals: Sequence[Range], limit: int, bound: Bound) -> Page:
         if not self._is_psycopg():

@@ -17,6 +17,7 @@ from importlib import import_module
 
 from sqlalchemy.engine import Connection
 
+from poller.databases.kinds import KINDS
 from poller.errors import ConfigError
 from poller.model.cursor import CursorKind
 from poller.sources.bounds.base import BoundContext, BoundStrategy
@@ -29,17 +30,6 @@ __all__ = ["WANTED", "BoundContext", "BoundStrategy", "Heuristic", "MonotonicBou
 WANTED = ("auto", "exact", "strict", "delay", "none")
 """What the key `bound` may say (design, "Configuration")."""
 
-_ASKED = {
-    "postgresql": ("exact", "strict"),
-    "mysql": ("exact",),
-    "sqlite": ("exact",),
-    "mssql": ("exact",),
-}
-"""What may be asked for by name. On MySQL and MariaDB it means tracked sessions."""
-
-_KNOWN_BY_DATABASE = {"xid8+pk": "postgresql", "rowversion+pk": "mssql"}
-"""Kinds whose bound the database itself knows: no other bound makes sense."""
-
 
 def check(wanted: str, kind: CursorKind, family: str | None = None) -> None:
     """Refuse a bound that does not exist for a kind of cursor or a family of databases; needs no connection.
@@ -50,7 +40,7 @@ def check(wanted: str, kind: CursorKind, family: str | None = None) -> None:
         raise ConfigError(
             f"`bound` is {wanted!r}, not one of {', '.join(WANTED)}.", key="bound", next_step='Use "auto".'
         )
-    owner = _KNOWN_BY_DATABASE.get(kind)
+    owner = next((name for name, known in KINDS.items() if known.own_cursor == kind), None)
     if owner is not None and wanted not in ("auto", "exact", "none"):
         raise ConfigError(
             f"`bound` is {wanted}, but the database itself bounds a column of kind {kind}.",
@@ -65,11 +55,12 @@ def check(wanted: str, kind: CursorKind, family: str | None = None) -> None:
             key="cursor_kind",
             next_step='Use "timestamp+pk" or "integer+pk".',
         )
-    if wanted not in ("auto", "delay", "none") and wanted not in _ASKED.get(family, ()):
+    named = KINDS[family].bounds if family in KINDS else ()
+    if wanted not in ("auto", "delay", "none") and wanted not in named:
         raise ConfigError(
             f"`bound` is {wanted}, which {family} does not support.",
             key="bound",
-            next_step=f"Use one of {', '.join(('auto', *_ASKED.get(family, ()), 'delay'))}.",
+            next_step=f"Use one of {', '.join(('auto', *named, 'delay'))}.",
         )
 
 

@@ -9,8 +9,7 @@ from poller.model.finding import Finding, error, ok, warn
 from poller.sources.checkup.fixes import fill_with_now
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns import Column
-from poller.sources.columns.uniqueness import invalid_indexes, proof_of, weakened
-from poller.sources.inspection import columns_of
+from poller.sources.columns.uniqueness import proof_of
 from poller.sources.records import PROBE
 from poller.sources.user_sql.conditions import compared, same_condition
 
@@ -32,10 +31,11 @@ def key(subject: Subject) -> list[Finding]:
                 "Read the table itself where you can.",
             )
         ]
-    columns = columns_of(subject.inspector, o.table, o.schema_name)
+    dialect = subject.database.dialect
+    columns = dialect.table_columns(subject.inspector, o.table, o.schema_name)
     if any(name not in columns for name in o.pk_columns):
         return []  # the check of the columns names it
-    proof = proof_of(subject.inspector, o.table, o.schema_name, o.pk_columns, columns)
+    proof = proof_of(dialect.unique_sets(subject.inspector, o.table, o.schema_name), o.pk_columns, columns)
     found = []
     if not proof.unique:
         found.append(
@@ -55,7 +55,7 @@ def key(subject: Subject) -> list[Finding]:
         for name in proof.nullable
     ]
     subject.weak_key = bool(found)
-    _, inherited = weakened(subject.inspector, o.table, o.schema_name, o.pk_columns)
+    _, inherited = dialect.weakened(subject.inspector, o.table, o.schema_name, o.pk_columns)
     if inherited and not found:
         return [
             warn(
@@ -94,7 +94,7 @@ def nulls(subject: Subject) -> list[Finding]:
     o, known = subject.options, subject.session.known
     firm = known is not None and known.cursor.nullable is False
     if known is None and o.table is not None:  # no row yet, but the columns are known
-        reflected = columns_of(subject.inspector, o.table, o.schema_name)
+        reflected = subject.database.dialect.table_columns(subject.inspector, o.table, o.schema_name)
         firm = reflected.get(o.cursor_column, {}).get("nullable") is False
     if firm:
         return [ok("nulls", f"{o.cursor_column} is never NULL")]
@@ -127,7 +127,7 @@ def index(subject: Subject) -> list[Finding]:
     inspector, schema = subject.inspector, o.schema_name
     primary = list(inspector.get_pk_constraint(o.table, schema=schema).get("constrained_columns") or [])
     there = [primary, *(list(c["column_names"]) for c in inspector.get_unique_constraints(o.table, schema=schema))]
-    invalid = invalid_indexes(inspector, o.table, schema)
+    invalid = subject.database.dialect.invalid_indexes(inspector, o.table, schema)
     for one in inspector.get_indexes(o.table, schema=schema):
         if one["name"] in invalid:
             continue

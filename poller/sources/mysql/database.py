@@ -184,6 +184,10 @@ class MySql(Dialect):
             dbapi._read_timeout = _wait(timeout)
         return [_limit(connection, timeout)]
 
+    def is_instant(self, kind: Any) -> bool:
+        """A TIMESTAMP is one."""
+        return isinstance(kind, mysql.TIMESTAMP)
+
     def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
         """DATETIME is naive, TIMESTAMP is an instant; ENUM sorts by number and compares as text, so it is unfit."""
         family, sql_type, digits = family_by_type(kind), "", 6

@@ -12,18 +12,19 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, CursorResult
+from sqlalchemy.engine import Connection, CursorResult, Inspector
 from sqlalchemy.exc import DataError, DBAPIError
 
 from poller.databases.samplers import session_of
 from poller.errors import ConfigError
 from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import Exact, exact_of
+from poller.sources.columns.uniqueness import connection_of
 from poller.sources.database import Dialect, Form, Look, PageForm, Place, Question, Records, Runner, Settings, Watch
 from poller.sources.faults import Fault
 from poller.sources.options import Options
 from poller.sources.postgresql import json as json_values
-from poller.sources.postgresql import where
+from poller.sources.postgresql import keys, where
 from poller.sources.postgresql.bound import reading_of
 from poller.sources.values import Documents, Reread, converted, plain
 
@@ -127,11 +128,32 @@ class PostgreSql(Dialect):
     session_number: ClassVar[str] = "SELECT pg_backend_pid()"
     files_of_places: ClassVar[tuple[str, ...]] = ("service",)
     host_option: ClassVar[str] = "hostaddr"
+    sets_values: ClassVar[bool] = True
+    knows_other_times: ClassVar[bool] = True
+    has_adbc: ClassVar[bool] = True
     form: ClassVar[PageForm] = PageForm.ROW_VALUES
     forced: ClassVar[frozenset[str]] = frozenset({"client_encoding"})
     conversion_breaks: ClassVar[bool] = False
     scalar_codes: ClassVar[frozenset[int]] = _SCALARS
     clock: ClassVar[str] = "to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+
+    def table_columns(self, inspector: Inspector, table: str, schema: str | None) -> dict[str, dict[str, Any]]:
+        """In the words of `keys`."""
+        return keys.columns(connection_of(inspector), table, schema)
+
+    def unique_sets(self, inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
+        """In the words of `keys`."""
+        return keys.unique_sets(connection_of(inspector), table, schema)
+
+    def weakened(
+        self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]
+    ) -> tuple[Mapping[str, bool], bool]:
+        """In the words of `keys`."""
+        return keys.weakened(connection_of(inspector), table, schema, names)
+
+    def invalid_indexes(self, inspector: Inspector, table: str, schema: str | None) -> set[str]:
+        """In the words of `keys`."""
+        return keys.invalid_indexes(connection_of(inspector), table, schema)
 
     def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
         """In the words of `where`."""

@@ -8,15 +8,17 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection, Engine, Inspector
 from sqlalchemy.exc import DBAPIError
 
 from poller.sources.columns import Column, Family, Odd
 from poller.sources.columns.exact import Exact, exact_of
 from poller.sources.columns.moments import TextForm
+from poller.sources.columns.uniqueness import connection_of
 from poller.sources.database import Dialect, Look, PageForm, Records, Runner, Watch, by_value
 from poller.sources.faults import Fault
 from poller.sources.sqlite import file
+from poller.sources.sqlite.keys import too_fine
 from poller.sources.values import decode
 
 _NO_UTF_8 = "Could not decode to UTF-8"
@@ -39,6 +41,14 @@ class Sqlite(Dialect):
     types_belong_to_values: ClassVar[bool] = True
     conversion_breaks: ClassVar[bool] = False
     is_file: ClassVar[bool] = True
+
+    def unique_sets(self, inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
+        """Without those that treat as different what the column's comparison treats as equal."""
+        primary, unique = super().unique_sets(inspector, table, schema)
+        if schema is None:
+            fine = too_fine(connection_of(inspector), table)
+            unique = [names for names in unique if names not in fine]
+        return primary, unique
 
     def make_read_only(self, connection: Connection) -> None:
         """By a setting of the session; not of a program's own connection to a database in memory."""

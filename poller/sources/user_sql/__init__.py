@@ -36,7 +36,7 @@ def parse(sql: str, family: str, *, condition: bool = False) -> Any:
     try:
         return _parsed(sql, family, condition)
     except Unreadable:
-        plain = _with_known_operators(sql) if family == "postgresql" else sql
+        plain = _with_known_operators(sql, family) if family in KINDS and KINDS[family].operators else sql
         if plain == sql:
             raise
     return _parsed(plain, family, condition)
@@ -68,9 +68,9 @@ def _parsed(sql: str, family: str, condition: bool) -> Any:
         raise Unreadable("it is nested too deep") from None
 
 
-def _with_known_operators(sql: str) -> str:
+def _with_known_operators(sql: str, family: str) -> str:
     runs: list[tuple[int, int]] = []
-    for token in tokens(sql, "postgresql"):
+    for token in tokens(sql, family):
         first, end = token.start, token.end + 1
         if sql[first:end] != token.text or not _OPERATOR.fullmatch(token.text):
             continue

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from poller.databases.kinds import KINDS
+
 _LITERALS = frozenset(
     kind
     for name in (
@@ -53,16 +55,16 @@ def _at(token: Token, behind: Sequence[Token], after: Sequence[Token], family: s
     if kind == TokenType.PLACEHOLDER:
         longer = following is not None and following.token_type == TokenType.DASH  # PostgreSQL: ?- lseg
         longer |= before is not None and before.text == "@" and before.end + 1 == token.start  # @?
-        return "?" if family != "postgresql" or (operand and not longer) else None
-    if kind == TokenType.COLON and word and operand and not (sliced and family == "postgresql"):
+        return "?" if not KINDS[family].operators or (operand and not longer) else None
+    if kind == TokenType.COLON and word and operand and not (sliced and KINDS[family].operators):
         return f":{after[0].text}"
     if kind == TokenType.MOD and operand and following is not None:
         return _of_python(token, before, after)
     if kind == TokenType.PARAMETER and word:
         return _of_parameter(text, after[0], family)
     if kind == TokenType.VAR and text.startswith("$"):
-        taken = family == "sqlite" or (family == "mysql" and text[1:].isdigit())
-        return text if taken else None
+        known = KINDS[family].placeholders
+        return text if "$x" in known or ("$1" in known and text[1:].isdigit()) else None
     return None
 
 
@@ -88,5 +90,6 @@ def _of_python(token: Token, before: Token | None, after: Sequence[Token]) -> st
 
 def _of_parameter(sign: str, name: Token, family: str) -> str | None:
     """`$1` of PostgreSQL, `@x` of SQLite."""
-    numbered = sign == "$" and name.token_type == TokenType.NUMBER and family == "postgresql"
-    return f"{sign}{name.text}" if numbered or (sign == "@" and family == "sqlite") else None
+    known = KINDS[family].placeholders
+    numbered = sign == "$" and name.token_type == TokenType.NUMBER and "$1" in known
+    return f"{sign}{name.text}" if numbered or (sign == "@" and "@x" in known) else None

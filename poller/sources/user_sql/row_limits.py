@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from poller.databases.kinds import KINDS
 from poller.sources import user_sql
 
 Scope: TypeAlias = Mapping[str, Any]
@@ -37,7 +38,7 @@ def limited_by(sql: str, tokens: Sequence[Token], family: str, cursor_column: st
     if found is None:
         return None
     text: str = found.sql(dialect=user_sql.parser_of(family)).strip()
-    return text.replace("LIMIT", "TOP", 1) if family == "mssql" and isinstance(found, exp.Limit) else text
+    return text.replace("LIMIT", KINDS[family].limit, 1) if isinstance(found, exp.Limit) else text
 
 
 def _within(query: Any, scope: Scope, column: str | None) -> Any:
