@@ -380,8 +380,10 @@ def as_json(rule: Rule, memory: Memory, samples: dict[str, Any] | None) -> dict[
         return None
     if rule.keeps:
         newest = 8 if rule.keeps == "counts" else 4
-        kept = [[there.isoformat(), value] for there, value in dict.fromkeys(memory.marks[:1] + memory.marks[-newest:])]
-        marks = {rule.keeps: kept, "samples": samples} if rule.keeps == "counts" else {rule.keeps: kept}
+        kept = dict.fromkeys(memory.marks[:1] + memory.marks[-newest:])
+        marks: dict[str, Any] = {rule.keeps: [[there.isoformat(), value] for there, value in kept]}
+        if rule.keeps == "counts":
+            marks["samples"] = samples
         samples = marks if kept else None
     last = memory.last
     found = {
@@ -411,19 +413,13 @@ def recalled(
         last = _last_of(rule, options, found)
     below = found.get("below")
     held = {"checkpoint": str(below["checkpoint"]), "next": str(below["next"])} if below else None
-    samples = {**((found.get("samples") if kind == rule.kind else None) or {}), "clock": clock}
-    if rule.keeps:
+    samples: Any = {**((found.get("samples") if kind == rule.kind else None) or {}), "clock": clock}
+    if rule.keeps:  # `clock` goes along to others: a shared sample may be older than that
         read: Callable[[Any], Any] = int if rule.keeps == "counts" else partial(_value, options)
         marks = marks or tuple((remembered(there), read(value)) for there, value in samples.get(rule.keeps) or ())
         samples = samples.get("samples") if rule.keeps == "counts" else None
-    recalled = Memory(
-        clock=clock if newer else memory.clock,
-        last=last,
-        limits=memory.limits or bool(found.get("limits")),
-        held=memory.held or held,
-        marks=marks,
-    )
-    return recalled, samples or None  # `clock` goes along: a shared sample may be older than that
+    limits = memory.limits or bool(found.get("limits"))
+    return Memory(clock if newer else memory.clock, last, limits, memory.held or held, marks), samples or None
 
 
 def _last_of(rule: Rule, options: Options, found: Mapping[str, Any]) -> Bound | None:

@@ -22,6 +22,7 @@ from poller.model.cursor import KeyValue
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.columns.exact import Exact
 from poller.sources.faults import Fault
+from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import CONVERSION_ERRORS, Documents, Reread, plain
 
 Form: TypeAlias = Literal["parsed", "text", "exact"]
@@ -125,6 +126,8 @@ class Dialect:
     """The rules that most families share; each module overrides the others."""
 
     family: ClassVar[str] = ""
+    bounds: ClassVar[tuple[str, ...]] = ("exact",)
+    """Which bounds may be asked for by name."""
     form: ClassVar[PageForm] = PageForm.TWO_RANGES
     clock: ClassVar[str] = ""
     """An expression: the server's clock in UTC as text, `YYYY-MM-DDTHH:MM:SS.ffffffZ`."""
@@ -227,6 +230,16 @@ class Dialect:
     def file(self, engine: Engine) -> Hashable:
         """Which file the engine leads to now; None for a database that is none. Raises: SourceUnavailable."""
         return None
+
+    # --------------------------------------------------------------------------------------------------- the bound
+
+    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
+        """How samples are taken for the bound that is asked for, for `auto` the best that this database and the user's
+        privileges allow; or the reason why only a delay is left.
+
+        Raises: ConfigError naming `bound`, SourceError (a copy of a database), what the driver raises.
+        """
+        raise NotImplementedError
 
     # --------------------------------------------------------------------------- what is not known for lack of a row
 

@@ -3,7 +3,7 @@ the key it is about."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -11,11 +11,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from poller.config import SourceOptions
 from poller.config.load import checked_keywords
 from poller.errors import ConfigError
-from poller.sources import bounds
+from poller.model.cursor import CursorKind
 from poller.sources.columns.moments import has_daylight_saving, plain_text
 
 _NO_TIME = ("xid8+pk", "rowversion+pk")
 """Kinds whose bound is the database's own and has no instant that a delay could be taken from."""
+
+_BOUNDS = ("auto", "exact", "observed", "observed-strict", "heuristic", "none")
+"""What the key `bound` may say (design, "Configuration")."""
+_KNOWN_BY_DATABASE = {"xid8+pk": "postgresql", "rowversion+pk": "mssql"}
+"""Kinds whose bound the database itself knows: no other bound makes sense."""
 
 
 class Options(SourceOptions):
@@ -63,7 +68,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
     """Check the keywords of `SqlSource`. Raises: ConfigError naming the key."""
     options = checked_keywords(Options, given)
     kind = options.cursor_kind
-    bounds.check(options.bound, kind)
+    check_bound(options.bound, kind)
     if options.extra_delay and kind in _NO_TIME:
         raise ConfigError(
             f"`commit_delay` has no effect on a cursor of kind {kind}, whose bound is not a time.",
@@ -80,6 +85,39 @@ def read_options(given: Mapping[str, Any]) -> Options:
             next_step="Store UTC, or accept it with `allow_dst = true`.",
         )
     return options
+
+
+def check_bound(wanted: str, kind: CursorKind, family: str | None = None, offered: Sequence[str] = ()) -> None:
+    """Refuse a bound that does not exist for a kind of cursor, or in a family of databases, which has those `offered`.
+    Needs no connection.
+
+    Raises: ConfigError naming `bound` or `cursor_kind`.
+    """
+    if wanted not in _BOUNDS:
+        raise ConfigError(
+            f"`bound` is {wanted!r}, not one of {', '.join(_BOUNDS)}.", key="bound", next_step='Use "auto".'
+        )
+    owner = _KNOWN_BY_DATABASE.get(kind)
+    if owner is not None and wanted not in ("auto", "exact", "none"):
+        raise ConfigError(
+            f"`bound` is {wanted}, but the database itself bounds a column of kind {kind}.",
+            key="bound",
+            next_step='Use "auto".',
+        )
+    if family is None:
+        return
+    if owner is not None and family != owner:
+        raise ConfigError(
+            f"`cursor_kind` is {kind}, which only {owner} has, and `url` names a {family} database.",
+            key="cursor_kind",
+            next_step='Use "timestamp+pk" or "integer+pk".',
+        )
+    if wanted not in ("auto", "heuristic", "none", *offered):
+        raise ConfigError(
+            f"`bound` is {wanted}, which {family} does not support.",
+            key="bound",
+            next_step=f"Use one of {', '.join(('auto', *offered, 'heuristic'))}.",
+        )
 
 
 def _check_stamped_by_application(options: Options) -> None:

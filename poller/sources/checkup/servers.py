@@ -10,12 +10,12 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from poller import tls
 from poller.databases import tokens
 from poller.model.finding import Finding, error, ok, warn
-from poller.sources.bounds.base import on_copy
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns.uniqueness import quoted
 from poller.sources.faults import Fault
 from poller.sources.postgresql.bound import REFRESHED
 from poller.sources.postgresql.origin import origin
+from poller.sources.sampler import on_copy
 from poller.sources.user_sql.literals import literal, mysql_account
 
 _POSTGRESQL = """

@@ -21,7 +21,8 @@ from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import NAIVE_UTC, Exact, exact_of
 from poller.sources.database import Dialect, Look, Place, Runner, Settings, Watch, by_value, family_by_type
 from poller.sources.faults import Fault
-from poller.sources.mysql.bound import may_look, may_recover, reading_of
+from poller.sources.mysql.bound import may_look, may_recover, reading_of, sampler
+from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import CODEC
 
 _NUMBERS = {
@@ -102,6 +103,7 @@ class MySql(Dialect):
     where it expects a large tie (MariaDB 10.11, DATETIME of whole seconds, half of the rows in one tie)."""
 
     family: ClassVar[str] = "mysql"
+    bounds: ClassVar[tuple[str, ...]] = ("exact", "observed")  # both mean tracked sessions
     keeps_objects = False
     session_number: ClassVar[str] = "SELECT connection_id()"
     takes_z: ClassVar[bool] = False
@@ -164,6 +166,9 @@ class MySql(Dialect):
         if hasattr(dbapi, "_read_timeout") and "read_timeout" not in connection.engine.url.query:
             dbapi._read_timeout = _wait(timeout)
         return [_limit(connection, timeout)]
+
+    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
+        return sampler(asked, connection)
 
     def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
         """DATETIME is naive, TIMESTAMP is an instant; ENUM sorts by number and compares as text, so it is unfit."""

@@ -13,12 +13,12 @@ from poller.databases.pools import Session
 from poller.databases.samplers import Reading, Tracker, join
 from poller.errors import ConfigError
 from poller.ports import Bound
-from poller.sources.bounds.base import BoundContext, BoundStrategy, Stateless
-from poller.sources.bounds.sampled import OPEN_TOO_LONG, SHOWS_HOLDER_AFTER
+from poller.sources.bound import OPEN_TOO_LONG, SHOWS_HOLDER_AFTER, Counted, Rule
 from poller.sources.columns.uniqueness import quoted
 from poller.sources.postgresql.origin import origin
 from poller.sources.postgresql.samples import Exact, Observed, leads_to, refuse_standby
-from poller.sources.postgresql.sequence import by_kind
+from poller.sources.postgresql.sequence import counter_of
+from poller.sources.sampler import Asked, Sampler
 
 _STANDING = sa.text("""
 select pg_is_in_recovery() as standby, pg_postmaster_start_time()::text as server,
@@ -54,23 +54,21 @@ REFRESHED = (
 """What to do about a materialized view."""
 
 
-class Xid8(Stateless):
+class _Xmin:
     """For a column `xid8 DEFAULT pg_current_xact_id()`: all below the snapshot's xmin has ended, prepared or not."""
 
-    kind = "exact"
-
-    def __init__(self, context: BoundContext, reason: str) -> None:
-        self._context = context
-        self._reason = reason
+    def __init__(self, rule: Rule, table: str) -> None:
+        self._rule = rule
+        self._table = table
         self._value: str | None = None
         self._since = 0.0
         self._sampled = float("-inf")
 
-    def sample(self, connection: Connection) -> Bound:
+    def take(self, connection: Connection) -> Bound:
         """One statement: the oldest transaction id that is still open anywhere in the cluster. Since when it is open is
         what the samples show; who samples rarely asks, where that may be seen."""
         row = connection.execute(_XMIN).one()
-        refuse_standby(row, self._context.table or "")
+        refuse_standby(row, self._table)
         now = time.monotonic()
         rarely, self._sampled = now - self._sampled > RARELY, now
         if row.xmin != self._value:
@@ -79,38 +77,39 @@ class Xid8(Stateless):
         if row.xmin != row.xmax and (rarely or age >= SHOWS_HOLDER_AFTER):
             writer = connection.execute(_WRITER, {"xid": row.xmin}).first()
             age = max(age, float(writer.open_for or 0.0) if writer is not None else 0.0)
+        kind, reason = self._rule.kind, self._rule.reason
         if row.xmin == row.xmax or age < SHOWS_HOLDER_AFTER:
-            return Bound(kind=self.kind, value=row.xmin, reason=self._reason, next=row.xmax)
+            return Bound(kind=kind, value=row.xmin, reason=reason, next=row.xmax)
         return Bound(
-            kind=self.kind,
+            kind=kind,
             value=row.xmin,
             age_seconds=age,
             held_by=(writer and writer.who) or f"transaction {row.xmin}",
-            reason=f"{OPEN_TOO_LONG}; {self._reason}",
+            reason=f"{OPEN_TOO_LONG}; {reason}",
             next=row.xmax,
         )
 
 
-def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
-    """The strategy for `bound = wanted` on this server, or the reason (a `str`) why only the heuristic is left.
+def sampler(asked: Asked, connection: Connection) -> Sampler | str:
+    """How samples are taken on this server, or the reason (a `str`) why only a delay is left.
 
     Raises: SourceError on a standby, ConfigError naming `bound` over a materialized view.
     """
+    o, wanted = asked.options, asked.options.bound
     (standing,) = catalog.rows(connection, _STANDING)
-    refuse_standby(standing, context.table or "")
-    name = None if context.table is None else quoted(context.table, context.schema)
-    found = origin(connection, name, context.query, context.column.name)
+    refuse_standby(standing, o.table or "")
+    name = None if o.table is None else quoted(o.table, o.schema_name)
+    found = origin(connection, name, o.query, asked.column.name)
     if found is not None and found.refreshed:
         raise ConfigError(f"`bound` is {wanted}, but {found.reason}.", key="bound", next_step=REFRESHED)
     if found is not None:
         return found.reason
-    if context.kind == "xid8+pk":
-        return Xid8(context, "the snapshot's xmin")
-    ignored, server, reason = context.ignore_users, standing.server, "asked for"
-    if wanted in {"observed", "observed-strict"}:
+    if o.cursor_kind == "xid8+pk":
+        rule = Rule("exact", "the snapshot's xmin", asked.column)
+        return Sampler(rule, _Xmin(rule, o.table or "").take)
+    ignored, reason = o.bound_ignore_users, "asked for"
+    if wanted != "auto":
         kind = wanted
-    elif wanted == "exact":
-        kind = "exact"
     elif standing.sees_all:
         kind, reason = "exact", "the user may see all sessions"
     else:
@@ -121,19 +120,27 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
         )
 
     def make(connection: Connection) -> Tracker:  # noqa: ARG001 - nothing to ask before the first sample
-        return Exact(ignored) if kind == "exact" else Observed(ignored, server, strict=kind == "observed-strict")
+        return (
+            Exact(ignored) if kind == "exact" else Observed(ignored, standing.server, strict=kind == "observed-strict")
+        )
 
-    session = Session.of(connection)
-    sampler = join(
+    session, timed = Session.of(connection), o.cursor_kind == "timestamp+pk"
+    shared = join(
         reading_of(connection) if session is None else session.reading,
         make,
         connection,
         kind=kind,
         ignored=ignored,
-        numbers=context.kind != "timestamp+pk",
-        table=context.table or "",
+        numbers=not timed,
+        table=o.table or "",
     )
-    return by_kind(sampler, reason, context, connection, name)
+    if timed:
+        return Sampler(Rule(kind, reason, asked.column, o.bound_margin + o.extra_delay), shared.take, shared)
+    counter = counter_of(connection, name, asked.column)
+    if isinstance(counter, str):
+        return counter
+    rule = Rule(kind, f"the sequence {counter.sequence}; {reason}", asked.column, o.extra_delay, "counts")
+    return Sampler(rule, lambda c: Counted(counter.read(c), shared.take(c)), shared)
 
 
 def reading_of(connection: Connection) -> Reading | None:

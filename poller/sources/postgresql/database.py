@@ -22,7 +22,8 @@ from poller.sources.columns.exact import Exact, exact_of
 from poller.sources.database import Dialect, Form, Look, PageForm, Place, Records, Runner, Settings, Watch
 from poller.sources.faults import Fault
 from poller.sources.postgresql import json as json_values
-from poller.sources.postgresql.bound import reading_of
+from poller.sources.postgresql.bound import reading_of, sampler
+from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import Documents, Reread, converted, plain
 
 _FAMILIES = {
@@ -122,6 +123,7 @@ class PostgreSql(Dialect):
     """Row values use an index at any depth; `statement_timeout` ends a query on the server."""
 
     family: ClassVar[str] = "postgresql"
+    bounds: ClassVar[tuple[str, ...]] = ("exact", "observed", "observed-strict")
     session_number: ClassVar[str] = "SELECT pg_backend_pid()"
     form: ClassVar[PageForm] = PageForm.ROW_VALUES
     forced: ClassVar[frozenset[str]] = frozenset({"client_encoding"})
@@ -240,6 +242,9 @@ class PostgreSql(Dialect):
         """Also which tables they come from: another one may have the name."""
         tables = (of for name, of in zip(found.names, found.origins, strict=False) if name in columns)
         return super().seen(dbapi, found, columns), frozenset(tables)
+
+    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
+        return sampler(asked, connection)
 
     def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
         """Which collation each text has, as the server derives it, also without a row; a version may change when the

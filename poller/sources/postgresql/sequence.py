@@ -1,14 +1,16 @@
-"""PostgreSQL: from samples of what is open to the bound of a timestamp, or of integers that a sequence hands out."""
+"""PostgreSQL: the sequence that hands out the integers of a column."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.sources.bounds.base import BoundContext, BoundStrategy
-from poller.sources.bounds.sampled import BLOCKS, ByCounter, ByTime, Sampler
-from poller.sources.columns import Family
+from poller.sources.columns import Column, Family
 from poller.sources.facts import TableChanged
+from poller.sources.sampler import BLOCKS
 
 _SEQUENCE = sa.text("select pg_get_serial_sequence(:name, :column)")
 _SEQUENCE_MADE = sa.text(
@@ -29,25 +31,28 @@ select case when s.is_called then s.last_value + 1 else s.last_value end, q.seqc
 """The next value, and what makes it one that no session hands out later."""
 
 
-def by_kind(
-    sampler: Sampler, reason: str, context: BoundContext, connection: Connection, name: str | None
-) -> BoundStrategy | str:
-    """The strategy for the cursor's kind: by time, or by the sequence that fills the column."""
-    if context.kind == "timestamp+pk":
-        return ByTime(context, sampler, reason)
+class Counter(NamedTuple):
+    """The sequence's name, and what reads the first value that was not handed out yet."""
+
+    sequence: str
+    read: Callable[[Connection], int]
+
+
+def counter_of(connection: Connection, name: str | None, column: Column) -> Counter | str:
+    """The counter of a column of the table `name`, or the reason (a `str`) why there is none that only grows."""
     if name is None:
         return "the column of a query has no sequence"
-    if context.column.family is not Family.INTEGER:
-        return f"the column {context.column.name} holds no integers, so no sequence fills it"
-    sequence = connection.execute(_SEQUENCE, {"name": name, "column": context.column.name}).scalar_one_or_none()
+    if column.family is not Family.INTEGER:
+        return f"the column {column.name} holds no integers, so no sequence fills it"
+    sequence = connection.execute(_SEQUENCE, {"name": name, "column": column.name}).scalar_one_or_none()
     if sequence is None:
-        return f"no sequence fills the column {context.column.name}"
-    names = {"sequence": sequence, "name": name, "column": context.column.name}
+        return f"no sequence fills the column {column.name}"
+    names = {"sequence": sequence, "name": name, "column": column.name}
     made = connection.execute(_SEQUENCE_MADE, names).one()
     if not made.readable:
         return f"the user may not read the sequence: GRANT SELECT ON SEQUENCE {sequence}"
     if not made.fills:  # it is owned by the column, as after ALTER COLUMN ... SET DEFAULT, but does not fill it
-        return f"the DEFAULT of {context.column.name} is not the next value of the sequence {sequence}"
+        return f"the DEFAULT of {column.name} is not the next value of the sequence {sequence}"
     if made.seqcache > 1:
         return f"the sequence {sequence} has CACHE {made.seqcache}: sessions hand out old values later"
     if made.seqincrement > 1:
@@ -65,4 +70,4 @@ def by_kind(
             raise TableChanged
         return int(at)
 
-    return ByCounter(sampler, read, f"the sequence {sequence}; {reason}", delay=context.extra_delay)
+    return Counter(sequence, read)
