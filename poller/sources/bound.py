@@ -32,7 +32,6 @@ _GUARDS = frozenset({"exact", "observed", "observed-strict"})
 """A bound of one of these kinds may follow one of another."""
 _BY_SERVER = frozenset({"xid8+pk", "rowversion+pk"})
 """Kinds whose bound is one number of the server that only grows: samples of several processes agree."""
-_COUNTS_KEPT, _SEEN_KEPT = 256, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +51,18 @@ class Rule:
     keeps: Literal["", "counts", "seen"] = ""
 
 
-class Counted(NamedTuple):
-    """The first number that was not handed out yet, None where the server does not know it; and what was open, looked
-    at after it: the number is safe once all open transactions began after that look."""
+class Marked(NamedTuple):
+    """A number or key that is there: with `counts` the first number that was not handed out yet, read before what is
+    `open`, so that it is safe once all open transactions began after that look; with `seen` the greatest cursor, None
+    in an empty table. `next`: the first number that was not handed out yet, where the server knows it."""
 
-    next: int | None
+    value: Any
     open: Sample
-
-
-class Greatest(NamedTuple):
-    """The greatest cursor that is there, and the number after the greatest that was handed out, where that is known."""
-
-    clock: datetime
-    value: str | None
     next: int | None = None
 
 
-Sampled: TypeAlias = Sample | Counted | Greatest | Bound
-"""What a sample shows: what is open, numbers, keys, or the bound itself, where the database says it."""
+Sampled: TypeAlias = Sample | Marked | Bound
+"""What a sample shows: what is open, a number or key too, or the bound itself, where the database says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +119,8 @@ def _taken(rule: Rule, options: Options, sample: Sampled, marks: tuple[Any, ...]
     """The bound by one sample, and the marks from now on."""
     if isinstance(sample, Bound):
         return sample, marks
-    if isinstance(sample, Counted):
-        return _counted(rule, sample, marks)
-    if isinstance(sample, Greatest):
-        return _greatest(rule, sample, marks)
+    if isinstance(sample, Marked):
+        return _marked(rule, sample, marks)
     if sample.oldest is None:
         return _not_known(rule, sample), marks
     at = (sample.oldest - rule.behind).astimezone(UTC)
@@ -145,18 +136,19 @@ def _taken(rule: Rule, options: Options, sample: Sampled, marks: tuple[Any, ...]
     return bound, marks
 
 
-def _counted(rule: Rule, sample: Counted, marks: tuple[Any, ...]) -> tuple[Bound, tuple[Any, ...]]:
-    """The bound of a number that the database hands out: of the marks that are safe the last."""
-    seen, value = sample.open, sample.next or 0
-    following = None if sample.next is None else str(sample.next)
-    if marks and (seen.began < marks[-1][0] or value < marks[-1][1]):
-        marks = ()  # the clock or the counter went back: earlier counts are worthless
-    marks = _thinned((*marks, (seen.began, value)), _COUNTS_KEPT)
-    if seen.oldest is None:
-        return replace(_not_known(rule, seen), next=following), marks
-    settled = _since(marks, seen.oldest - rule.behind)
+def _marked(rule: Rule, sample: Marked, marks: tuple[Any, ...]) -> tuple[Bound, tuple[Any, ...]]:
+    """The bound of a number or key: of the marks that were there long enough, and before all that is open, the last.
+    Marks are worthless where the clock or the counter went back."""
+    value, seen, counts = sample.value, sample.open, rule.keeps == "counts"
+    if marks and (seen.began < marks[-1][0] or (counts and value < marks[-1][1])):
+        marks = ()
+    if value is not None:
+        marks = (*marks, (seen.began, value))
+    if counts:
+        marks = _thinned(marks, 256)
+    settled = () if seen.oldest is None else _since(marks, seen.oldest - rule.behind)
     if settled:
-        marks = settled
+        marks = settled if counts else _thinned(settled, 64)
         age = max(0.0, (seen.clock - marks[0][0]).total_seconds()) + seen.ago
         bound = Bound(
             kind=rule.kind,
@@ -164,33 +156,17 @@ def _counted(rule: Rule, sample: Counted, marks: tuple[Any, ...]) -> tuple[Bound
             age_seconds=age if seen.held_by else None,
             held_by=seen.held_by,
             reason=f"{OPEN_TOO_LONG}; {rule.reason}" if seen.held_by else rule.reason,
+            inclusive=not counts,
         )
-    elif rule.behind and marks[0][0] <= seen.oldest:
-        bound = Bound(kind=rule.kind, reason=_too_young(rule))
+    elif seen.oldest is None:
+        bound = _not_known(rule, seen)
+    elif not counts or (rule.behind and marks[0][0] <= seen.oldest):
+        reason = f"no value has been there for commit_delay yet; {rule.reason}"
+        bound = Bound(kind=rule.kind, reason=reason, cold=bool(marks) and not counts)
     else:
-        bound = Bound(
-            kind=rule.kind,
-            held_by="transactions that were open at the first sample",
-            reason="it is not known yet which values they took",
-            cold=True,
-        )
-    return replace(bound, clock=_text(seen.clock), next=following), marks
-
-
-def _greatest(rule: Rule, sample: Greatest, marks: tuple[Any, ...]) -> tuple[Bound, tuple[Any, ...]]:
-    """The bound of what is no time, or a guess: the greatest value that was there long enough ago."""
-    clock = sample.clock
-    if marks and clock < marks[-1][0]:
-        marks = ()
-    if sample.value is not None:
-        marks = (*marks, (clock, sample.value))
-    settled = _since(marks, clock - rule.behind)
-    if settled:
-        marks = _thinned(settled, _SEEN_KEPT)
-        bound = Bound(kind=rule.kind, value=marks[0][1], reason=rule.reason, inclusive=True)
-    else:
-        bound = Bound(kind=rule.kind, reason=_too_young(rule), cold=bool(marks))
-    return replace(bound, clock=_text(clock), next=None if sample.next is None else str(sample.next)), marks
+        who, reason = "transactions that were open at the first sample", "it is not known yet which values they took"
+        bound = Bound(kind=rule.kind, held_by=who, reason=reason, cold=True)
+    return replace(bound, clock=_text(seen.clock), next=None if sample.next is None else str(sample.next)), marks
 
 
 def _since(marks: tuple[Any, ...], moment: datetime) -> tuple[Any, ...]:
@@ -205,10 +181,6 @@ def _thinned(marks: tuple[Any, ...], most: int) -> tuple[Any, ...]:
 
 def _not_known(rule: Rule, seen: Sample) -> Bound:
     return Bound(rule.kind, held_by=seen.held_by, reason=seen.reason, clock=_text(seen.clock), cold=seen.cold)
-
-
-def _too_young(rule: Rule) -> str:
-    return f"no value has been there for commit_delay yet; {rule.reason}"
 
 
 def _text(clock: datetime) -> str:

@@ -239,7 +239,7 @@ class Dialect:
 
         Raises: ConfigError naming `bound`, SourceError (a copy of a database), what the driver raises.
         """
-        raise NotImplementedError
+        return f"open transactions of {self.family} are not looked at"
 
     # --------------------------------------------------------------------------- what is not known for lack of a row
 

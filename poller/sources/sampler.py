@@ -9,14 +9,14 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.databases.samplers import Remembering, Sample
+from poller.databases.pools import Session
+from poller.databases.samplers import Maker, Reading, Remembering, Sample, SharedSampler, join
 from poller.errors import SourceError
 from poller.ports import Bound
-from poller.sources.bound import Greatest, Rule, Sampled
+from poller.sources.bound import Marked, Rule, Sampled
 from poller.sources.columns import Column
 from poller.sources.options import Options
 
-MISSED = "rows of transactions open longer than commit_delay are missed"
 BLOCKS = "an application may take a block of numbers and write the lower ones later"
 """Why a step other than 1 is a guess: Hibernate and others ask the sequence once for many rows."""
 
@@ -60,33 +60,48 @@ def no_bound(asked: Asked, reason: str) -> Sampler:
 
 def delayed(asked: Asked, reason: str) -> Sampler:
     """The fallback: what is older than `commit_delay`. Safe only while no transaction stays open longer."""
-    o = asked.options
-    if o.cursor_kind != "timestamp+pk":
-        return greatest(asked, Rule("heuristic", f"{reason}; {MISSED}", asked.column, o.commit_delay, "seen"))
-
-    def take(connection: Connection) -> Sample:
-        clock = read_clock(asked, connection)
-        return Sample(clock, clock, clock)
-
-    return Sampler(Rule("heuristic", f"{reason}; {MISSED}", asked.column, o.commit_delay), take)
+    reason, delay = (
+        f"{reason}; rows of transactions open longer than commit_delay are missed",
+        asked.options.commit_delay,
+    )
+    if asked.options.cursor_kind != "timestamp+pk":
+        return greatest(asked, Rule("heuristic", reason, asked.column, delay, "seen"))
+    return Sampler(Rule("heuristic", reason, asked.column, delay), lambda c: _now(asked, c))
 
 
 def greatest(asked: Asked, rule: Rule, handed_out: Callable[[Connection], int] | None = None) -> Sampler:
     """For cursors that are not times, or come in order: up to the greatest value that was there long enough ago.
     `handed_out`: the greatest number that the database has handed out, where it keeps count."""
 
-    def take(connection: Connection) -> Greatest:
+    def take(connection: Connection) -> Marked:
         following = None if handed_out is None else handed_out(connection) + 1
-        clock = read_clock(asked, connection)
+        now = _now(asked, connection)
         value = connection.execute(sa.text(asked.highest)).scalar()
-        return Greatest(clock, None if value is None else str(value), following)
+        return Marked(None if value is None else str(value), now, following)
 
     return Sampler(rule, take)
 
 
-def read_clock(asked: Asked, connection: Connection) -> datetime:
-    """The server's clock."""
-    return datetime.fromisoformat(connection.execute(sa.text(asked.clock)).scalar_one())
+def _now(asked: Asked, connection: Connection) -> Sample:
+    """The server's clock, as if nothing were open."""
+    clock = datetime.fromisoformat(connection.execute(sa.text(asked.clock)).scalar_one())
+    return Sample(clock, clock, clock)
+
+
+def shared(
+    asked: Asked, kind: str, reading_of: Callable[[Connection], Reading | None], make: Maker, connection: Connection
+) -> SharedSampler:
+    """Samples of what is open on a server, shared by all sources of this process. `reading_of`: see `Reading`."""
+    session, o = Session.of(connection), asked.options
+    return join(
+        reading_of(connection) if session is None else session.reading,
+        make,
+        connection,
+        kind=kind,
+        ignored=o.bound_ignore_users,
+        numbers=o.cursor_kind != "timestamp+pk",
+        table=o.table or "",
+    )
 
 
 def on_copy(kind: str, table: str | None) -> SourceError:

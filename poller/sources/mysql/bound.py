@@ -8,14 +8,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
-from poller.databases.pools import Session
-from poller.databases.samplers import FOUR_BYTES, Reading, SharedSampler, join, session_of
-from poller.sources.bound import Counted, Rule
+from poller.databases.samplers import FOUR_BYTES, Reading, SharedSampler, session_of
+from poller.sources.bound import Marked, Rule
 from poller.sources.mysql.engines import engines
 from poller.sources.mysql.look import lacking, look, sessions_statement
 from poller.sources.mysql.tracked import APART, Tracked
 from poller.sources.mysql.turn import Turn, Turns
-from poller.sources.sampler import BLOCKS, Asked, Sampler, on_copy
+from poller.sources.sampler import BLOCKS, Asked, Sampler, on_copy, shared
 
 _COUNTER = sa.text(
     "select auto_increment from information_schema.tables"
@@ -59,18 +58,9 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
             first = look(connection, sessions)
         return Tracked(server, sessions, first, mariadb=mariadb, ignored=o.bound_ignore_users)
 
-    session, timed = Session.of(connection), o.cursor_kind == "timestamp+pk"
     try:
-        shared = join(
-            reading_of(connection, mariadb=mariadb) if session is None else session.reading,
-            make,
-            connection,
-            kind=Tracked.kind,
-            ignored=o.bound_ignore_users,
-            numbers=not timed,
-            table=o.table or "",
-        )
-        tracked = shared.prepare(connection)
+        samples = shared(asked, Tracked.kind, lambda c: reading_of(c, mariadb=mariadb), make, connection)
+        tracked = samples.prepare(connection)
     except DBAPIError as error:
         privilege = lacking(error)
         if privilege is None:
@@ -82,14 +72,14 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
     kept = engines(connection, o.schema_name, o.table, o.query)
     if kept.other is not None:
         return f"{kept.other}, whose transactions cannot be seen"
-    if timed:
+    if o.cursor_kind == "timestamp+pk":
         unseen = "" if kept.unknown is None else f"; the engines behind {kept.unknown} are not known, InnoDB is assumed"
         reason = f"sessions tracked from sample to sample{unseen}"
-        return Sampler(Rule(Tracked.kind, reason, asked.column, o.bound_margin + o.extra_delay), shared.take, shared)
-    return _counted(asked, shared, connection, mariadb=mariadb)
+        return Sampler(Rule(Tracked.kind, reason, asked.column, o.bound_margin + o.extra_delay), samples.take, samples)
+    return _counted(asked, samples, connection, mariadb=mariadb)
 
 
-def _counted(asked: Asked, shared: SharedSampler, connection: Connection, *, mariadb: bool) -> Sampler | str:
+def _counted(asked: Asked, samples: SharedSampler, connection: Connection, *, mariadb: bool) -> Sampler | str:
     """For numbers that AUTO_INCREMENT hands out."""
     o, column = asked.options, asked.column
     names = {"schema": o.schema_name, "table": o.table}
@@ -101,12 +91,12 @@ def _counted(asked: Asked, shared: SharedSampler, connection: Connection, *, mar
     if not mariadb:
         connection.exec_driver_sql("set session information_schema_stats_expiry = 0")  # else it is a day old
 
-    def take(connection: Connection) -> Counted:
+    def take(connection: Connection) -> Marked:
         at = connection.execute(_COUNTER, names).scalar_one()  # NULL: MySQL does not know it yet
-        return Counted(at, shared.take(connection))
+        return Marked(at or 0, samples.take(connection), at)
 
     reason = "the table's AUTO_INCREMENT counter; sessions tracked from sample to sample"
-    return Sampler(Rule(Tracked.kind, reason, column, o.extra_delay, "counts"), take, shared)
+    return Sampler(Rule(Tracked.kind, reason, column, o.extra_delay, "counts"), take, samples)
 
 
 def _variable(connection: Connection, name: str) -> str | None:

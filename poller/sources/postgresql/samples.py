@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.databases.samplers import Sample, session_of
+from poller.databases.samplers import Remembering, Sample, session_of
 from poller.sources.bound import SHOWS_HOLDER_AFTER
 from poller.sources.columns.moments import remembered
 from poller.sources.followed import Followed
@@ -121,7 +121,7 @@ def planned_once(connection: Connection) -> Iterator[None]:
         driver.prepare_threshold = None
 
 
-class Exact:
+class Exact(Remembering):
     """The start of the oldest open transaction, by pg_stat_activity. Needs pg_read_all_stats, or membership in the
     roles of all who write; while there is a session that it may not see, it holds and does not guess."""
 
@@ -156,13 +156,6 @@ class Exact:
         behind = (row.clock - row.bound).total_seconds()
         holder = _holder(connection, left_out) if behind > SHOWS_HOLDER_AFTER else None
         return Sample(row.clock, row.clock, row.bound, holder)
-
-    def remember(self) -> dict[str, Any] | None:
-        """None: every sample is complete."""
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Ignores it."""
 
 
 class Observed(Followed[str, datetime | None]):

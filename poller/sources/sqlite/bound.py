@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import OperationalError
 
-from poller.databases.samplers import Sample
+from poller.databases.samplers import Remembering, Sample
 from poller.ports import Bound
 from poller.sources.bound import Rule, render
 from poller.sources.columns.moments import iso_text
@@ -40,7 +40,7 @@ LOCK_WAIT_MS = 20
 """How long to wait for a writer: long enough for one that is about to commit, short compared with a tick."""
 
 
-class _WriteLock:
+class _WriteLock(Remembering):
     """The clock, read under the write lock."""
 
     def __init__(self, asked: Asked, rule: Rule, shared: SharedClock) -> None:
@@ -79,10 +79,6 @@ class _WriteLock:
             reason=f"the write lock is taken: only what is older than the last committed row is read; {rule.reason}",
             clock=iso_text(clock, 6, zoned=True),
         )
-
-    def remember(self) -> dict[str, Any] | None:
-        """None: every sample is complete."""
-        return None
 
     def recall(self, memory: Mapping[str, Any]) -> None:
         """Take no clock that is lower than what another process saw. Raises: as `bound.recalled`."""

@@ -10,7 +10,7 @@ import pytest
 
 from poller.databases.samplers import Sample
 from poller.errors import ConfigError
-from poller.sources.bound import Counted, Rule
+from poller.sources.bound import Marked, Rule
 from poller.sources.columns import Column, Family
 from tests.integration.bounds.pretended import Process, asked
 from tests.integration.sources.tables import closing, execute, orders
@@ -29,11 +29,15 @@ def _nobody(second: int) -> Sample:
     return Sample(began=now, clock=now, oldest=now)
 
 
+def _marked(number: int, seen: Sample) -> Marked:
+    return Marked(number, seen, number)
+
+
 def test_a_number_is_read_when_it_is_older_than_the_delay() -> None:
     process = _process(timedelta(seconds=5))
     seen = []
     for second in range(8):
-        bound = process.see(Counted(10 * second + 10, _nobody(second)))
+        bound = process.see(_marked(10 * second + 10, _nobody(second)))
         seen.append(bound.value)
         assert not bound.cold, "waiting for it would take as long as the delay"
         assert ("commit_delay" in str(bound.reason)) == (bound.value is None)
@@ -43,16 +47,16 @@ def test_a_number_is_read_when_it_is_older_than_the_delay() -> None:
 def test_a_number_that_is_held_back_says_since_when() -> None:
     """Since the look at which it was the next one: what opened after that may have taken any later number."""
     process = _process()
-    assert process.see(Counted(10, _nobody(0))).age_seconds is None
+    assert process.see(_marked(10, _nobody(0))).age_seconds is None
     held = replace(_nobody(100), oldest=START + timedelta(seconds=30), held_by="pid 7")
-    bound = process.see(Counted(20, held))
+    bound = process.see(_marked(20, held))
     assert (bound.value, bound.age_seconds) == ("10", 100.0)
 
 
 def test_what_is_kept_for_a_long_delay_stays_small() -> None:
     process = _process(timedelta(days=1))
     for second in range(2_000):
-        process.see(Counted(1, _nobody(second)))
+        process.see(_marked(1, _nobody(second)))
     assert len(process.memory.marks) <= 300
 
 
