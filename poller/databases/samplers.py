@@ -62,16 +62,16 @@ class Sample:
 
 
 class Remembering(Protocol):
-    """What another process can continue from."""
+    """What another process can continue from. A class of which every sample is complete derives from it as it is."""
 
     def remember(self) -> dict[str, Any] | None:
         """What is known, as JSON; None where there is nothing."""
-        ...
+        return None
 
-    def recall(self, memory: Mapping[str, Any]) -> None:
+    def recall(self, memory: Mapping[str, Any]) -> None:  # noqa: ARG002 - see above
         """Continue from what another process remembered, where that is newer than what this one knows; `clock`: the
         highest that it saw."""
-        ...
+        return
 
 
 class Tracker(Remembering, Protocol):

@@ -11,14 +11,13 @@ from sqlalchemy.engine import URL, Engine
 from poller.databases import pools, tokens
 from poller.errors import ConfigError
 from poller.model.fingerprint import SourceDescription
-from poller.sources import bounds
 from poller.sources.connection import Database
 from poller.sources.database import dialect_for
 from poller.sources.engines import make_engine, make_pool, quoter, read_url
 from poller.sources.faults import Scrubber
 from poller.sources.guard import Guard
 from poller.sources.identity import family_of, identify
-from poller.sources.options import Options
+from poller.sources.options import Options, check_bound
 from poller.sources.page import Relation
 from poller.sources.probing import Subject
 from poller.sources.session import Session
@@ -50,7 +49,7 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
     """
     parsed = read_url(url)
     dialect = dialect_for(family_of(parsed))
-    bounds.check(o.bound, o.cursor_kind, dialect.family)
+    check_bound(o.bound, o.cursor_kind, dialect.family)
     place = identify(parsed)
     condition, wrapped = checked_sql(o.filter, o.query, dialect.family, o.cursor_column)
 

@@ -1,4 +1,5 @@
-"""The bound in force of one source: chosen per connection, kept across connections and, by memory, across processes."""
+"""The bound in force of one source: its sampler is chosen per connection, what is known goes across connections and
+processes."""
 
 from __future__ import annotations
 
@@ -9,15 +10,21 @@ from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import Any
 
+from sqlalchemy.engine import Connection
+
+from poller.errors import ConfigError
 from poller.model.cursor import Cursor
 from poller.ports import Bound
-from poller.sources import bounds, stamping
+from poller.sources import stamping
+from poller.sources.bound import Memory, as_json, bound_of, recalled
 from poller.sources.columns import Family
 from poller.sources.connection import Database
+from poller.sources.database import Dialect
 from poller.sources.facts import TableChanged
 from poller.sources.inspection import Inspection
 from poller.sources.options import Options
 from poller.sources.page import Statements
+from poller.sources.sampler import Asked, Sampler, delayed, no_bound
 
 ZONE_EVERY = 60.0
 """Seconds between two looks at the zone in which the database stamps: the setting may change."""
@@ -35,8 +42,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
 
 class CurrentBound:
     """Determines the bound before each page. Another connection may lead to another server (a fail-over) or have other
-    privileges: where its place is another, the strategy is chosen again, and continues from what the former one
-    knew."""
+    privileges: where its place is another, the sampler is chosen again, and continues from what the former one knew."""
 
     def __init__(self, database: Database, options: Options, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -44,10 +50,12 @@ class CurrentBound:
         self._zone_seen = 0.0
         self._database = database
         self._options = options
-        self._bound: bounds.MonotonicBound | None = None
+        self._sampler: Sampler | None = None
+        self._known = Memory()
         self._made_for: tuple[Inspection, Hashable] | None = None
         """What was known of the table, and the connection's place."""
         self._memory: dict[str, Any] = {}
+        """What was remembered before the present sampler, by another process or place."""
         self._last: tuple[Bound, float, object] | None = None
         """The last bound, when its sample may have begun, and on which loan of a connection; None once anything
         happened that it may not outlive."""
@@ -85,7 +93,7 @@ class CurrentBound:
 
     def choose_again(self) -> None:
         """What decides which kind of bound is available may have changed. What the last one knew is kept."""
-        self._memory, self._bound, self._made_for, self._last = self.remember() or {}, None, None, None
+        self.close()
 
     def sample(self, known: Inspection, statements: Statements, after: Cursor | None = None) -> Bound:
         """The present bound, in its own statements, before the page that begins at the checkpoint `after`."""
@@ -98,24 +106,22 @@ class CurrentBound:
     def _sampled(self, known: Inspection, statements: Statements, after: Cursor | None) -> Bound:
         self.drop()
         connection, place = self._database.connection(), self._database.place()
-        if self._bound is None or self._made_for != (known, place):
+        if self._sampler is None or self._made_for != (known, place):
             self._refuse_other_stamps(known)
             self._zone_seen = self._monotonic()
-            context = self.context(known, statements)
-            bound = bounds.MonotonicBound(bounds.choose(self._options.bound, context, connection), context)
-            memory = self.remember() or {}
-            self._bound, self._made_for = bound, (known, place)
+            sampler, memory = self.choose(known, statements), self.remember() or {}
+            self._sampler, self._known, self._made_for = sampler, Memory(), (known, place)
             self.recall(memory)
         elif self._monotonic() - self._zone_seen >= ZONE_EVERY:
             self._refuse_other_stamps(known)  # a refusal is repeated at every page
-            context = self.context(known, statements)
-            if bounds.choose(self._options.bound, context, connection).kind != self._bound.kind:
+            if self.choose(known, statements).rule.kind != self._sampler.rule.kind:
                 self.choose_again()
                 return self._sampled(known, statements, after)
             self._zone_seen = self._monotonic()
+        sampler = self._sampler
         self._database.dialect.before(self._database.driver_connection(), self._database.timeout)
         began = self._monotonic() - SAMPLED_BEFORE
-        taken = self._bound.sample(connection, after)
+        taken, self._known = bound_of(sampler.rule, self._options, sampler.take(connection), self._known, after)
         self._last = taken, began, self._database.lent()
         return taken
 
@@ -159,7 +165,10 @@ class CurrentBound:
 
     def remember(self) -> dict[str, Any] | None:
         """See `ports.Source.remember`."""
-        known = None if self._bound is None else self._bound.remember()
+        known, sampler = None, self._sampler
+        if sampler is not None:
+            samples = None if sampler.memory is None else sampler.memory.remember()
+            known = as_json(sampler.rule, self._known, samples)
         if known and "reset" in self._memory:
             known["reset"] = self._memory["reset"]
         return known or self._memory or None
@@ -169,38 +178,54 @@ class CurrentBound:
         would hold the bound for ever, in this process if not in the document."""
         self.drop()
         if memory.get("reset") != self._memory.get("reset"):
-            self._bound = self._made_for = None
+            self._sampler = self._made_for = None
         self._memory = dict(memory)
-        if self._bound is not None:
+        if self._sampler is not None:
             with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):  # not ours
-                self._bound.recall(memory)
+                self._continue(self._sampler, memory)
+
+    def _continue(self, sampler: Sampler, memory: Mapping[str, Any]) -> None:
+        """From what another process remembered, in whole or, if it raises, not at all."""
+        known, samples = recalled(sampler.rule, self._options, self._known, memory)
+        if sampler.memory is not None and samples:
+            sampler.memory.recall(samples)
+        self._known = known
 
     def close(self) -> None:
         """Leave the shared samples; the next connection continues from what is known."""
         self._memory = self.remember() or {}
-        self._bound = self._made_for = self._last = None
+        self.reset_after_fork()
 
     def reset_after_fork(self) -> None:
         """In a child process: as after `close`, but without reading what other threads of the parent may hold."""
-        self._bound = self._made_for = self._last = None
+        self._sampler = self._made_for = self._last = None
 
-    def context(self, known: Inspection, statements: Statements) -> bounds.BoundContext:
-        """What a strategy may know."""
-        o = self._options
-        return bounds.BoundContext(
-            family=self._database.dialect.family,
-            mariadb=bool(getattr(self._database.engine.dialect, "is_mariadb", False)),
-            kind=o.cursor_kind,
-            column=known.cursor,
-            zone=o.zone,
-            schema=o.schema_name,
-            table=o.table,
-            query=o.query,
-            settle=o.settle,
-            delay=o.delay,
-            extra_delay=o.extra_delay,
-            ignore_users=o.bound_ignore_users,
-            clock=statements.clock(),
-            highest=statements.highest(),
-            highest_below=statements.highest(below=True),
+    def choose(self, known: Inspection, statements: Statements) -> Sampler:
+        """See `choose`; with the present connection."""
+        asked = Asked(
+            self._options, known.cursor, statements.clock(), statements.highest(), statements.highest(below=True)
         )
+        return choose(self._database.dialect, asked, self._database.connection())
+
+
+def choose(dialect: Dialect, asked: Asked, connection: Connection) -> Sampler:
+    """How samples are taken for the bound that is asked for. One that was asked for by name is never replaced by a
+    delay.
+
+    Raises: as `Dialect.sampler`; ConfigError naming `bound` (not available here).
+    """
+    o = asked.options
+    if o.bound == "none":
+        return no_bound(asked, "asked for")
+    if o.bound == "delay":
+        return delayed(asked, "asked for")
+    found = dialect.sampler(asked, connection)
+    if not isinstance(found, str):
+        return found
+    if o.bound != "auto":
+        raise ConfigError(
+            f"`bound` is {o.bound}, which is not available here: {found}.",
+            key="bound",
+            next_step='Fix that, or set bound = "auto", which then falls back to a delay.',
+        )
+    return delayed(asked, found)

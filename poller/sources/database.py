@@ -27,6 +27,7 @@ from poller.sources.columns.uniqueness import reflected_sets
 from poller.sources.faults import Fault
 from poller.sources.identity import names_host
 from poller.sources.options import Options
+from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import CONVERSION_ERRORS, Documents, Reread, plain
 
 Form: TypeAlias = Literal["parsed", "text", "exact"]
@@ -311,6 +312,16 @@ class Dialect:
         """Host and port as the driver's connection knows them, as fields of the description; empty where it does
         not."""
         return {}
+
+    # --------------------------------------------------------------------------------------------------- the bound
+
+    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
+        """How samples are taken for the bound that is asked for, for `auto` the best that this database and the user's
+        privileges allow; or the reason why only a delay is left.
+
+        Raises: ConfigError naming `bound`, SourceError (a copy of a database), what the driver raises.
+        """
+        return f"open transactions of {self.family} are not looked at"
 
     # --------------------------------------------------------------------------- what is not known for lack of a row
 

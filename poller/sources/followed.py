@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from poller.databases.samplers import Sample
-from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER
+from poller.sources.bound import SHOWS_HOLDER_AFTER
 from poller.sources.columns.moments import remembered
 
 REMEMBERED = 1_000

@@ -10,13 +10,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from poller.config import SourceOptions
 from poller.config.load import checked_keywords
+from poller.databases.kinds import KINDS
 from poller.errors import ConfigError
-from poller.sources import bounds
+from poller.model.cursor import CursorKind
 from poller.sources.columns.moments import has_daylight_saving, plain_text
 
 _NO_TIME = ("xid8+pk", "rowversion+pk")
 """Kinds whose bound is the database's own and has no instant that a delay could be taken from."""
-
 
 DELAY = timedelta(seconds=5)
 """`settle`, where the bound is a delay and nothing else is set."""
@@ -76,7 +76,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
     """Check the keywords of `SqlSource`. Raises: ConfigError naming the key."""
     options = checked_keywords(Options, given)
     kind = options.cursor_kind
-    bounds.check(options.bound, kind)
+    check_bound(options.bound, kind)
     if options.extra_delay and kind in _NO_TIME:
         raise ConfigError(
             f"`settle` has no effect on a cursor of kind {kind}, whose bound is not a time.",
@@ -91,6 +91,35 @@ def read_options(given: Mapping[str, Any]) -> Options:
             next_step="Store UTC, or accept it with `allow_dst = true`.",
         )
     return options
+
+
+def check_bound(wanted: str, kind: CursorKind, family: str | None = None) -> None:
+    """Refuse a bound that does not exist for a kind of cursor, or in a family of databases. Needs no connection.
+
+    Raises: ConfigError naming `bound` or `cursor_kind`.
+    """
+    owner = next((name for name, known in KINDS.items() if known.own_cursor == kind), None)
+    if owner is not None and wanted not in ("auto", "exact", "none"):
+        raise ConfigError(
+            f"`bound` is {wanted}, but the database itself bounds a column of kind {kind}.",
+            key="bound",
+            next_step='Use "auto".',
+        )
+    if family is None:
+        return
+    if owner is not None and family != owner:
+        raise ConfigError(
+            f"`cursor_kind` is {kind}, which only {owner} has, and `url` names a {family} database.",
+            key="cursor_kind",
+            next_step='Use "timestamp+pk" or "integer+pk".',
+        )
+    named = KINDS[family].bounds if family in KINDS else ()
+    if wanted not in ("auto", "delay", "none", *named):
+        raise ConfigError(
+            f"`bound` is {wanted}, which {family} does not support.",
+            key="bound",
+            next_step=f"Use one of {', '.join(('auto', *named, 'delay'))}.",
+        )
 
 
 def _zone(name: str) -> tzinfo:

@@ -17,8 +17,8 @@ from poller import once
 from poller.errors import SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Page, Row, Table
-from poller.sources import bounds
 from poller.sources.blame import unreadable
+from poller.sources.bound import render
 from poller.sources.columns import NUMBERS, Column, Family
 from poller.sources.columns.exact import Exact
 from poller.sources.connection import Database
@@ -324,7 +324,7 @@ class Session(Lags):
         value = bound.value
         if bound.kind == "none" and timed:
             clock = self.database.run(self.statements().clock()).rows[0][0]
-            value = self.bounding.context(known, self.statements()).render(datetime.fromisoformat(clock))
+            value = render(datetime.fromisoformat(clock), known.cursor, self.options.zone)
         elif not timed and (bound.inclusive or bound.kind in {"none", "heuristic"}):
             rows = self.database.run(self.statements().highest()).rows
             if not rows:
@@ -360,10 +360,9 @@ class Session(Lags):
             if bound.below_checkpoint:
                 return bound
         if kind == "auto":
-            connection, place = self.database.connection(), self.database.place()
+            place = self.database.place()
             if self._coming is None or self._coming[0] != place:
-                context = self.bounding.context(known, self.statements())
-                self._coming = place, bounds.choose(kind, context, connection).kind
+                self._coming = place, self.bounding.choose(known, self.statements()).rule.kind
             kind = self._coming[1]
         return Bound(kind=kind, reason="no rows yet")
 

@@ -11,6 +11,7 @@ from poller.model.finding import Finding, error, ok, warn
 from poller.model.when import span, took
 from poller.ports import Bound
 from poller.sources import stamping
+from poller.sources.bound import render
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns.moments import has_daylight_saving
 from poller.sources.inspection import Inspection
@@ -92,7 +93,7 @@ def future(subject: Subject) -> list[Finding]:
         return []
     statements = session.statements()
     now = subject.utcnow() + timedelta(seconds=subject.ahead.seconds)
-    text = session.bounding.context(known, statements).render(now + timedelta(seconds=APART))
+    text = render(now + timedelta(seconds=APART), known.cursor, subject.options.zone)
     count = 0
     for interval in statements.ranges(Cursor(kind=subject.options.cursor_kind, value=text), None):
         count += int(subject.run(*statements.lag(interval, CAP)).rows[0][0])

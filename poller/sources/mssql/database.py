@@ -11,12 +11,15 @@ from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mssql
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.sources.columns import Column, Family
 from poller.sources.database import Dialect, Question, by_value, family_by_type
 from poller.sources.faults import Fault
+from poller.sources.mssql.bound import sampler
 from poller.sources.options import Options
+from poller.sources.sampler import Asked, Sampler
 
 _STATES = {
     "HYT00": Fault.TIMEOUT,
@@ -59,6 +62,9 @@ class SqlServer(Dialect):
         """The query timeout is the driver's."""
         if hasattr(dbapi, "timeout"):
             dbapi.timeout = max(1, math.ceil(timeout.total_seconds()))
+
+    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
+        return sampler(asked, connection)
 
     def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
         """`datetime` counts in 1/300 s; datetime2(7) is exact enough to restore it."""

@@ -8,14 +8,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
-from poller.databases.pools import Session
-from poller.databases.samplers import FOUR_BYTES, Reading, SharedSampler, join, session_of
-from poller.sources.bounds.base import BoundContext, BoundStrategy, on_copy
-from poller.sources.bounds.sampled import BLOCKS, ByCounter, ByTime
+from poller.databases.samplers import FOUR_BYTES, Reading, SharedSampler, session_of
+from poller.sources.bound import Marked, Rule
 from poller.sources.mysql.engines import engines
 from poller.sources.mysql.look import lacking, look, sessions_statement
 from poller.sources.mysql.tracked import APART, Tracked
 from poller.sources.mysql.turn import Turn, Turns
+from poller.sources.sampler import BLOCKS, Asked, Sampler, on_copy, shared
 
 _COUNTER = sa.text(
     "select auto_increment from information_schema.tables"
@@ -38,71 +37,66 @@ _MAY_LOOK = "select count(*) from information_schema.innodb_cmp"
 _RECOVER = "xa recover"
 
 
-def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:  # noqa: ARG001
-    """The strategy for this server, or the reason (a `str`) why only a delay is left. There is one strategy here:
+def sampler(asked: Asked, connection: Connection) -> Sampler | str:
+    """How samples are taken on this server, or the reason (a `str`) why only a delay is left. There is one way here:
     `exact` and `auto` both mean it, and its kind is `observed`.
 
     Raises: SourceError on a server that is read-only, as replicas are.
     """
+    o, mariadb = asked.options, bool(getattr(connection.dialect, "is_mariadb", False))
     if connection.exec_driver_sql("select @@global.read_only").scalar_one() not in (0, "OFF", "0"):
-        raise on_copy("read-only, as a replica is", context.table)
+        raise on_copy("read-only, as a replica is", o.table)
     if _variable(connection, "wsrep_on") in ("ON", "1") or _variable(connection, "group_replication_group_name"):
         return "in a cluster other nodes' transactions cannot be seen here"
     server = str(connection.exec_driver_sql(_SERVER).scalar_one())
 
     def make(connection: Connection) -> Tracked:
-        sessions = sessions_statement(connection, mariadb=context.mariadb)
+        sessions = sessions_statement(connection, mariadb=mariadb)
         with Turns().turn(connection) as got:
             if got is Turn.AFTER_ANOTHER:
                 time.sleep(APART)
             first = look(connection, sessions)
-        return Tracked(server, sessions, first, mariadb=context.mariadb, ignored=context.ignore_users)
+        return Tracked(server, sessions, first, mariadb=mariadb, ignored=o.bound_ignore_users)
 
-    session = Session.of(connection)
     try:
-        sampler = join(
-            reading_of(connection, mariadb=context.mariadb) if session is None else session.reading,
-            make,
-            connection,
-            kind=Tracked.kind,
-            ignored=context.ignore_users,
-            numbers=context.kind != "timestamp+pk",
-            table=context.table or "",
-        )
-        tracked = sampler.prepare(connection)
+        samples = shared(asked, Tracked.kind, lambda c: reading_of(c, mariadb=mariadb), make, connection)
+        tracked = samples.prepare(connection)
     except DBAPIError as error:
         privilege = lacking(error)
         if privilege is None:
             raise
-        needed = "PROCESS" if context.mariadb else "PROCESS, XA_RECOVER_ADMIN"
+        needed = "PROCESS" if mariadb else "PROCESS, XA_RECOVER_ADMIN"
         return f"the user lacks {privilege}; GRANT {needed} ON *.* makes the bound observed"
     if isinstance(tracked, Tracked) and tracked.replica:
         return "a replica thread writes here with its primary's timestamps"
-    kept = engines(connection, context.schema, context.table, context.query)
+    kept = engines(connection, o.schema_name, o.table, o.query)
     if kept.other is not None:
         return f"{kept.other}, whose transactions cannot be seen"
-    if context.kind == "timestamp+pk":
+    if o.cursor_kind == "timestamp+pk":
         unseen = "" if kept.unknown is None else f"; the engines behind {kept.unknown} are not known, InnoDB is assumed"
-        return ByTime(context, sampler, f"sessions tracked from sample to sample{unseen}")
-    return _counted(context, sampler, connection)
+        reason = f"sessions tracked from sample to sample{unseen}"
+        return Sampler(Rule(Tracked.kind, reason, asked.column, o.settle), samples.take, samples)
+    return _counted(asked, samples, connection, mariadb=mariadb)
 
 
-def _counted(context: BoundContext, sampler: SharedSampler, connection: Connection) -> BoundStrategy | str:
+def _counted(asked: Asked, samples: SharedSampler, connection: Connection, *, mariadb: bool) -> Sampler | str:
     """For numbers that AUTO_INCREMENT hands out."""
-    names = {"schema": context.schema, "table": context.table}
-    if context.table is None or connection.execute(_AUTO_COLUMN, names).scalar_one_or_none() != context.column.name:
-        return f"the column {context.column.name} is not AUTO_INCREMENT"
+    o, column = asked.options, asked.column
+    names = {"schema": o.schema_name, "table": o.table}
+    if o.table is None or connection.execute(_AUTO_COLUMN, names).scalar_one_or_none() != column.name:
+        return f"the column {column.name} is not AUTO_INCREMENT"
     step = _variable(connection, "auto_increment_increment") or "1"
     if step != "1":
         return f"the server's auto_increment_increment is {step}: {BLOCKS}"
-    if not context.mariadb:
+    if not mariadb:
         connection.exec_driver_sql("set session information_schema_stats_expiry = 0")  # else it is a day old
-    return ByCounter(
-        sampler,
-        lambda c: c.execute(_COUNTER, names).scalar_one(),  # NULL: MySQL does not know it yet
-        "the table's AUTO_INCREMENT counter; sessions tracked from sample to sample",
-        delay=context.extra_delay,
-    )
+
+    def take(connection: Connection) -> Marked:
+        at = connection.execute(_COUNTER, names).scalar_one()  # NULL: MySQL does not know it yet
+        return Marked(at or 0, samples.take(connection), at)
+
+    reason = "the table's AUTO_INCREMENT counter; sessions tracked from sample to sample"
+    return Sampler(Rule(Tracked.kind, reason, column, o.extra_delay, "counts"), take, samples)
 
 
 def _variable(connection: Connection, name: str) -> str | None:

@@ -21,8 +21,9 @@ from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import NAIVE_UTC, Exact, exact_of
 from poller.sources.database import Dialect, Look, Place, Question, Runner, Settings, Watch, by_value, family_by_type
 from poller.sources.faults import Fault
-from poller.sources.mysql.bound import may_look, may_recover, reading_of
+from poller.sources.mysql.bound import may_look, may_recover, reading_of, sampler
 from poller.sources.options import Options
+from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import CODEC
 
 _NUMBERS = {
@@ -187,6 +188,9 @@ class MySql(Dialect):
     def is_instant(self, kind: Any) -> bool:
         """A TIMESTAMP is one."""
         return isinstance(kind, mysql.TIMESTAMP)
+
+    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
+        return sampler(asked, connection)
 
     def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
         """DATETIME is naive, TIMESTAMP is an instant; ENUM sorts by number and compares as text, so it is unfit."""

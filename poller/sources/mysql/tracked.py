@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from poller.databases.samplers import Sample
-from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER
+from poller.sources.bound import SHOWS_HOLDER_AFTER
 from poller.sources.columns.moments import remembered
 from poller.sources.followed import Followed
 from poller.sources.mysql.look import Look, look, still_quiet, utc

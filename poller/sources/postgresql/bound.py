@@ -4,21 +4,22 @@ snapshot (sources.md, "Rows that commit late")."""
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from poller.databases import catalog
-from poller.databases.pools import Session
-from poller.databases.samplers import Reading, Tracker, join
+from poller.databases.samplers import Reading, SharedSampler, Tracker
 from poller.errors import ConfigError
 from poller.ports import Bound
-from poller.sources.bounds.base import BoundContext, BoundStrategy, Stateless
-from poller.sources.bounds.sampled import OPEN_TOO_LONG, SHOWS_HOLDER_AFTER
+from poller.sources.bound import OPEN_TOO_LONG, SHOWS_HOLDER_AFTER, Marked, Rule
+from poller.sources.columns import Family
 from poller.sources.columns.uniqueness import quoted
+from poller.sources.facts import TableChanged
 from poller.sources.postgresql.origin import origin
 from poller.sources.postgresql.samples import Exact, Observed, leads_to, refuse_standby
-from poller.sources.postgresql.sequence import by_kind
+from poller.sources.sampler import BLOCKS, Asked, Sampler, shared
 
 _STANDING = sa.text("""
 select pg_is_in_recovery() as standby, pg_postmaster_start_time()::text as server,
@@ -45,6 +46,23 @@ select 'prepared transaction ' || gid || ' of ' || owner, extract(epoch from clo
   from pg_prepared_xacts
  where transaction = cast(cast(:xid as xid8) as xid)
 """)
+_SEQUENCE = sa.text("select pg_get_serial_sequence(:name, :column)")
+_SEQUENCE_MADE = sa.text(
+    """
+select has_sequence_privilege(seqrelid, 'SELECT') as readable, seqcache, seqincrement, seqcycle,
+       a.attidentity <> '' or coalesce(pg_get_expr(d.adbin, d.adrelid)
+           = format('nextval(%L::regclass)', cast(cast(seqrelid as regclass) as text)), false) as fills
+  from pg_sequence
+  join pg_attribute a on a.attrelid = to_regclass(:name) and a.attname = :column
+  left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+ where seqrelid = cast(:sequence as regclass)
+""".replace("::", "\\:\\:")
+)
+_VALUE = """
+select case when s.is_called then s.last_value + 1 else s.last_value end, q.seqcache, q.seqincrement, q.seqcycle
+  from {name} as s, pg_sequence as q where q.seqrelid = cast(:sequence as regclass)
+"""
+"""The next value, and what makes it one that no session hands out later."""
 RARELY = 60.0
 """Seconds between two samples from which on they do not show for how long a transaction is open."""
 REFRESHED = (
@@ -54,23 +72,21 @@ REFRESHED = (
 """What to do about a materialized view."""
 
 
-class Xid8(Stateless):
+class _Xmin:
     """For a column `xid8 DEFAULT pg_current_xact_id()`: all below the snapshot's xmin has ended, prepared or not."""
 
-    kind = "exact"
-
-    def __init__(self, context: BoundContext, reason: str) -> None:
-        self._context = context
-        self._reason = reason
+    def __init__(self, rule: Rule, table: str) -> None:
+        self._rule = rule
+        self._table = table
         self._value: str | None = None
         self._since = 0.0
         self._sampled = float("-inf")
 
-    def sample(self, connection: Connection) -> Bound:
+    def take(self, connection: Connection) -> Bound:
         """One statement: the oldest transaction id that is still open anywhere in the cluster. Since when it is open is
         what the samples show; who samples rarely asks, where that may be seen."""
         row = connection.execute(_XMIN).one()
-        refuse_standby(row, self._context.table or "")
+        refuse_standby(row, self._table)
         now = time.monotonic()
         rarely, self._sampled = now - self._sampled > RARELY, now
         if row.xmin != self._value:
@@ -79,34 +95,31 @@ class Xid8(Stateless):
         if row.xmin != row.xmax and (rarely or age >= SHOWS_HOLDER_AFTER):
             writer = connection.execute(_WRITER, {"xid": row.xmin}).first()
             age = max(age, float(writer.open_for or 0.0) if writer is not None else 0.0)
+        bound = Bound(kind=self._rule.kind, value=row.xmin, reason=self._rule.reason, next=row.xmax)
         if row.xmin == row.xmax or age < SHOWS_HOLDER_AFTER:
-            return Bound(kind=self.kind, value=row.xmin, reason=self._reason, next=row.xmax)
-        return Bound(
-            kind=self.kind,
-            value=row.xmin,
-            age_seconds=age,
-            held_by=(writer and writer.who) or f"transaction {row.xmin}",
-            reason=f"{OPEN_TOO_LONG}; {self._reason}",
-            next=row.xmax,
-        )
+            return bound
+        who = (writer and writer.who) or f"transaction {row.xmin}"
+        return replace(bound, age_seconds=age, held_by=who, reason=f"{OPEN_TOO_LONG}; {bound.reason}")
 
 
-def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
-    """The strategy for `bound = wanted` on this server, or the reason (a `str`) why only a delay is left.
+def sampler(asked: Asked, connection: Connection) -> Sampler | str:
+    """How samples are taken on this server, or the reason (a `str`) why only a delay is left.
 
     Raises: SourceError on a standby, ConfigError naming `bound` over a materialized view.
     """
+    o, wanted = asked.options, asked.options.bound
     (standing,) = catalog.rows(connection, _STANDING)
-    refuse_standby(standing, context.table or "")
-    name = None if context.table is None else quoted(context.table, context.schema)
-    found = origin(connection, name, context.query, context.column.name)
+    refuse_standby(standing, o.table or "")
+    name = None if o.table is None else quoted(o.table, o.schema_name)
+    found = origin(connection, name, o.query, asked.column.name)
     if found is not None and found.refreshed:
         raise ConfigError(f"`bound` is {wanted}, but {found.reason}.", key="bound", next_step=REFRESHED)
     if found is not None:
         return found.reason
-    if context.kind == "xid8+pk":
-        return Xid8(context, "the snapshot's xmin")
-    ignored, server, reason = context.ignore_users, standing.server, "asked for"
+    if o.cursor_kind == "xid8+pk":
+        rule = Rule("exact", "the snapshot's xmin", asked.column)
+        return Sampler(rule, _Xmin(rule, o.table or "").take)
+    ignored, reason = o.bound_ignore_users, "asked for"
     if wanted == "strict":
         kind = "observed-strict"
     elif wanted == "exact":
@@ -121,19 +134,51 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
         )
 
     def make(connection: Connection) -> Tracker:  # noqa: ARG001 - nothing to ask before the first sample
-        return Exact(ignored) if kind == "exact" else Observed(ignored, server, strict=kind == "observed-strict")
+        return (
+            Exact(ignored) if kind == "exact" else Observed(ignored, standing.server, strict=kind == "observed-strict")
+        )
 
-    session = Session.of(connection)
-    sampler = join(
-        reading_of(connection) if session is None else session.reading,
-        make,
-        connection,
-        kind=kind,
-        ignored=ignored,
-        numbers=context.kind != "timestamp+pk",
-        table=context.table or "",
-    )
-    return by_kind(sampler, reason, context, connection, name)
+    samples = shared(asked, kind, reading_of, make, connection)
+    if o.cursor_kind == "timestamp+pk":
+        return Sampler(Rule(kind, reason, asked.column, o.settle), samples.take, samples)
+    return _counted(asked, Rule(kind, reason, asked.column, o.extra_delay, "counts"), samples, connection, name)
+
+
+def _counted(
+    asked: Asked, rule: Rule, samples: SharedSampler, connection: Connection, name: str | None
+) -> Sampler | str:
+    """For integers that a sequence hands out, in the table `name`."""
+    column = asked.column
+    if name is None:
+        return "the column of a query has no sequence"
+    if column.family is not Family.INTEGER:
+        return f"the column {column.name} holds no integers, so no sequence fills it"
+    sequence = connection.execute(_SEQUENCE, {"name": name, "column": column.name}).scalar_one_or_none()
+    if sequence is None:
+        return f"no sequence fills the column {column.name}"
+    names = {"sequence": sequence, "name": name, "column": column.name}
+    made = connection.execute(_SEQUENCE_MADE, names).one()
+    if not made.readable:
+        return f"the user may not read the sequence: GRANT SELECT ON SEQUENCE {sequence}"
+    if not made.fills:  # it is owned by the column, as after ALTER COLUMN ... SET DEFAULT, but does not fill it
+        return f"the DEFAULT of {column.name} is not the next value of the sequence {sequence}"
+    if made.seqcache > 1:
+        return f"the sequence {sequence} has CACHE {made.seqcache}: sessions hand out old values later"
+    if made.seqincrement > 1:
+        return f"the sequence {sequence} has INCREMENT BY {made.seqincrement}: {BLOCKS}"
+    if made.seqincrement < 1 or made.seqcycle:
+        return f"the sequence {sequence} does not only grow"
+    text = str(sequence).replace(":", "\\:")  # quoted by the database, where that is needed
+    value = sa.text(_VALUE.replace("{name}", text))
+
+    def take(connection: Connection) -> Marked:
+        """Raises: TableChanged, if the sequence does not say any more which value was not handed out yet."""
+        at, *others = connection.execute(value, {"sequence": sequence}).one()
+        if others != [made.seqcache, made.seqincrement, made.seqcycle]:
+            raise TableChanged
+        return Marked(int(at), samples.take(connection), int(at))
+
+    return Sampler(replace(rule, reason=f"the sequence {sequence}; {rule.reason}"), take, samples)
 
 
 def reading_of(connection: Connection) -> Reading | None:

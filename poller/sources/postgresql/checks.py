@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from poller.model.finding import Finding, error, ok, warn
-from poller.sources.bounds.base import on_copy
 from poller.sources.checks import READER, Checks, Examined
 from poller.sources.columns import Column, Family
 from poller.sources.columns.uniqueness import quoted
 from poller.sources.postgresql.bound import REFRESHED
 from poller.sources.postgresql.origin import origin
 from poller.sources.postgresql.row_security import row_security
+from poller.sources.sampler import on_copy
 from poller.sources.stamping import Origin
 from poller.sources.user_sql.literals import literal
 

@@ -25,7 +25,8 @@ from poller.sources.faults import Fault
 from poller.sources.options import Options
 from poller.sources.postgresql import json as json_values
 from poller.sources.postgresql import keys, where
-from poller.sources.postgresql.bound import reading_of
+from poller.sources.postgresql.bound import reading_of, sampler
+from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import Documents, Reread, converted, plain
 
 _FAMILIES = {
@@ -280,6 +281,9 @@ class PostgreSql(Dialect):
         """Also which tables they come from: another one may have the name."""
         tables = (of for name, of in zip(found.names, found.origins, strict=False) if name in columns)
         return super().seen(dbapi, found, columns), frozenset(tables)
+
+    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
+        return sampler(asked, connection)
 
     def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
         """Which collation each text has, as the server derives it, also without a row; a version may change when the

@@ -18,11 +18,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.databases.samplers import Sample, session_of
-from poller.sources.bounds.base import Stateless, on_copy
-from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER
+from poller.databases.samplers import Remembering, Sample, session_of
+from poller.sources.bound import SHOWS_HOLDER_AFTER
 from poller.sources.columns.moments import remembered
 from poller.sources.followed import Followed
+from poller.sources.sampler import on_copy
 from poller.sources.user_sql.literals import literal
 
 _OWN = """not coalesce({a}pid = any(cast(:own_pids as integer[])) and {a}pid || '@'
@@ -121,7 +121,7 @@ def planned_once(connection: Connection) -> Iterator[None]:
         driver.prepare_threshold = None
 
 
-class Exact(Stateless):
+class Exact(Remembering):
     """The start of the oldest open transaction, by pg_stat_activity. Needs pg_read_all_stats, or membership in the
     roles of all who write; while there is a session that it may not see, it holds and does not guess."""
 

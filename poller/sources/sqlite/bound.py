@@ -18,11 +18,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import OperationalError
 
+from poller.databases.samplers import Remembering, Sample
 from poller.ports import Bound
-from poller.sources.bounds.base import BoundContext, BoundStrategy, Stateless
-from poller.sources.bounds.heuristic import HighestSeen
+from poller.sources.bound import Rule, render
 from poller.sources.columns.moments import iso_text
 from poller.sources.columns.uniqueness import quoted
+from poller.sources.options import Options
+from poller.sources.sampler import Asked, Sampler, greatest
 from poller.sources.sqlite.clock import SharedClock
 from poller.sources.sqlite.file import is_own, lifted
 from poller.sources.user_sql.tables import NO_TABLE, tables
@@ -38,21 +40,19 @@ LOCK_WAIT_MS = 20
 """How long to wait for a writer: long enough for one that is about to commit, short compared with a tick."""
 
 
-class WriteLock(Stateless):
+class _WriteLock(Remembering):
     """The clock, read under the write lock."""
 
-    kind = "exact"
-
-    def __init__(self, context: BoundContext, reason: str, shared: SharedClock) -> None:
-        self._context = context
-        self._reason = reason
+    def __init__(self, asked: Asked, rule: Rule, shared: SharedClock) -> None:
+        self._asked = asked
+        self._rule = rule
         self._shared = shared
         self._known: datetime | None = None
         """The highest clock that another process saw."""
         self._free: datetime | None = None
         """The clock when the lock was last ours. Whoever holds it now took it later."""
 
-    def sample(self, connection: Connection) -> Bound:
+    def take(self, connection: Connection) -> Sample | Bound:
         """Take the lock, read the clock, let go; or take what another reader of the file has just read so."""
         clock = self._shared.find(self._known)
         if clock is None:
@@ -62,23 +62,26 @@ class WriteLock(Stateless):
                 self._shared.share(began, clock)
         if clock is not None:
             self._free = clock
-            return self._context.bound(clock - self._context.extra_delay, clock, kind=self.kind, reason=self._reason)
-        clock = self._clock(connection)
-        highest = connection.execute(
-            sa.text(self._context.highest_below), {"below": self._context.render(clock - self._context.extra_delay)}
-        ).scalar()
-        form = self._context.column.form
+            return Sample(clock, clock, clock)
+        return self._taken(connection)
+
+    def _taken(self, connection: Connection) -> Bound:
+        """While a writer holds the lock."""
+        clock, asked, rule = self._clock(connection), self._asked, self._rule
+        below = render(clock - rule.behind, asked.column, asked.options.zone)
+        highest = connection.execute(sa.text(asked.highest_below), {"below": below}).scalar()
+        form = asked.column.form
         return Bound(
-            kind=self.kind,
+            kind=rule.kind,
             value=highest if highest is None or form is None else form.complete(str(highest)),
             age_seconds=None if self._free is None else max(0.0, (clock - self._free).total_seconds()),
             held_by="a writer's open transaction",
-            reason=f"the write lock is taken: only what is older than the last committed row is read; {self._reason}",
+            reason=f"the write lock is taken: only what is older than the last committed row is read; {rule.reason}",
             clock=iso_text(clock, 6, zoned=True),
         )
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Take no clock that is lower than what another process saw. Raises: as `MonotonicBound.recall`."""
+        """Take no clock that is lower than what another process saw. Raises: as `bound.recalled`."""
         if memory.get("clock"):
             self._known = datetime.fromisoformat(memory["clock"]).astimezone(UTC)
 
@@ -96,53 +99,51 @@ class WriteLock(Stateless):
         return datetime.fromisoformat(connection.execute(_CLOCK).scalar_one()).replace(tzinfo=UTC)
 
 
-def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
-    """The strategy, or the reason (a `str`) why only a delay is left."""
-    if context.kind != "timestamp+pk":
-        return _counted(wanted, context, connection)
+def sampler(asked: Asked, connection: Connection) -> Sampler | str:
+    """How samples are taken of this file, or the reason (a `str`) why only a delay is left."""
+    o = asked.options
+    if o.cursor_kind != "timestamp+pk":
+        return _counted(asked, connection)
     if _read_only(connection):
         return "the file is read-only here, so the write lock cannot be taken"
-    elsewhere = _elsewhere(connection, context)
+    elsewhere = _elsewhere(connection, o)
     if elsewhere is not None:
         return elsewhere
-    return WriteLock(context, "one writer at a time, for timestamps made in SQL", SharedClock(connection))
+    rule = Rule("exact", "one writer at a time, for timestamps made in SQL", asked.column, o.extra_delay)
+    lock = _WriteLock(asked, rule, SharedClock(connection))
+    return Sampler(rule, lock.take, lock)
 
 
-def _counted(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
+def _counted(asked: Asked, connection: Connection) -> Sampler | str:
     """For numbers and keys. There is one writer at a time, so numbers that SQLite hands out come in order, without any
     delay. Only AUTOINCREMENT keeps the count when rows are deleted: otherwise ids are reused, and no delay helps."""
-    name, table = context.column.name, context.table
-    if table is None:
+    o, name = asked.options, asked.column.name
+    if o.table is None:
         return "it is not known that a query's column only grows"
-    if not _is_rowid(connection, context):
+    if not _is_rowid(connection, o, name):
         return f"values of {name} are not made by SQLite, so a later one may be lower or the same"
-    if _is_autoincrement(connection, context):
-        return HighestSeen(
-            context,
-            "AUTOINCREMENT, one writer at a time",
-            kind="exact",
-            delay=context.extra_delay,
-            handed_out=lambda c: _handed_out(c, context),
-        )
+    if _is_autoincrement(connection, o):
+        rule = Rule("exact", "AUTOINCREMENT, one writer at a time", asked.column, o.extra_delay, "seen")
+        return greatest(asked, rule, lambda c: _handed_out(c, o, name))
     reason = (
         f"{name} is not AUTOINCREMENT: SQLite hands out the greatest ids again once their rows were deleted, and those"
         f" are missed; declare it {name} INTEGER PRIMARY KEY AUTOINCREMENT if rows are ever deleted"
     )
-    if wanted != "auto":
+    if o.bound != "auto":
         return reason
-    return HighestSeen(context, reason, delay=context.extra_delay, missed="")
+    return greatest(asked, Rule("heuristic", reason, asked.column, o.extra_delay, "seen"))
 
 
-def _elsewhere(connection: Connection, context: BoundContext) -> str | None:
+def _elsewhere(connection: Connection, o: Options) -> str | None:
     """Why the rows are not of this file, whose lock is taken: a virtual table's may come from anywhere. Full-text
     tables and R-trees keep their rows in tables of the file."""
-    waiting = [(None, context.table)] if context.table is not None else tables(context.query or "", None, "sqlite")
+    waiting = [(None, o.table)] if o.table is not None else tables(o.query or "", None, "sqlite")
     if waiting is not None and not waiting:
         return NO_TABLE
     known = {name for _, name in waiting or ()}
     while waiting:
         _, name = waiting.pop()
-        sql = _definition(connection, context, name)
+        sql = _definition(connection, o, name)
         module = _VIRTUAL.match(sql)
         if module is not None and module[1].lower() not in _OWN:
             return f"{name} is a virtual table ({module[1]}), whose rows this file's lock does not guard"
@@ -152,41 +153,41 @@ def _elsewhere(connection: Connection, context: BoundContext) -> str | None:
     return None
 
 
-def _is_rowid(connection: Connection, context: BoundContext) -> bool:
+def _is_rowid(connection: Connection, o: Options, column: str) -> bool:
     """Whether the column is the table's INTEGER PRIMARY KEY. A key that is not the rowid has an index."""
-    info = connection.exec_driver_sql(_in_schema("table_info", context)).mappings().all()
-    indexes = connection.exec_driver_sql(_in_schema("index_list", context)).mappings().all()
+    info = connection.exec_driver_sql(_in_schema("table_info", o)).mappings().all()
+    indexes = connection.exec_driver_sql(_in_schema("index_list", o)).mappings().all()
     keys = [(row["name"], str(row["type"]).upper()) for row in info if row["pk"]]
-    return keys == [(context.column.name, "INTEGER")] and all(index["origin"] != "pk" for index in indexes)
+    return keys == [(column, "INTEGER")] and all(index["origin"] != "pk" for index in indexes)
 
 
-def _in_schema(pragma: str, context: BoundContext) -> str:
-    return f"PRAGMA {_schema(context)}{pragma}({quoted(context.table or '')})"
+def _in_schema(pragma: str, o: Options) -> str:
+    return f"PRAGMA {_schema(o)}{pragma}({quoted(o.table or '')})"
 
 
-def _is_autoincrement(connection: Connection, context: BoundContext) -> bool:
+def _is_autoincrement(connection: Connection, o: Options) -> bool:
     """By the table's definition: the count that SQLite keeps may have been deleted, to restart the numbers."""
-    return _AUTOINCREMENT.search(_NO_CODE.sub(" ", _definition(connection, context, context.table or ""))) is not None
+    return _AUTOINCREMENT.search(_NO_CODE.sub(" ", _definition(connection, o, o.table or ""))) is not None
 
 
-def _definition(connection: Connection, context: BoundContext, name: str) -> str:
-    made = f"SELECT sql FROM {_schema(context)}sqlite_master WHERE name = ? COLLATE NOCASE"  # noqa: S608 - quoted
+def _definition(connection: Connection, o: Options, name: str) -> str:
+    made = f"SELECT sql FROM {_schema(o)}sqlite_master WHERE name = ? COLLATE NOCASE"  # noqa: S608 - quoted
     return str(connection.exec_driver_sql(made, (name,)).scalar() or "")
 
 
-def _handed_out(connection: Connection, context: BoundContext) -> int:
+def _handed_out(connection: Connection, o: Options, column: str) -> int:
     """The number before the next id. Where the count lies below the greatest id, that id: somebody edited or deleted
     the count, or gave a row an id, which the count does not follow."""
-    table = f"{_schema(context)}{quoted(context.table or '')}"
+    table = f"{_schema(o)}{quoted(o.table or '')}"
     counted = (
-        f"SELECT max(coalesce((SELECT max(seq) FROM {_schema(context)}sqlite_sequence"  # noqa: S608 - quoted
-        f" WHERE name = ? COLLATE NOCASE), 0), coalesce((SELECT max({quoted(context.column.name)}) FROM {table}), 0))"
+        f"SELECT max(coalesce((SELECT max(seq) FROM {_schema(o)}sqlite_sequence"  # noqa: S608 - quoted
+        f" WHERE name = ? COLLATE NOCASE), 0), coalesce((SELECT max({quoted(column)}) FROM {table}), 0))"
     )
-    return int(connection.exec_driver_sql(counted, (context.table,)).scalar_one())
+    return int(connection.exec_driver_sql(counted, (o.table,)).scalar_one())
 
 
-def _schema(context: BoundContext) -> str:
-    return "" if context.schema is None else f"{quoted(context.schema)}."
+def _schema(o: Options) -> str:
+    return "" if o.schema_name is None else f"{quoted(o.schema_name)}."
 
 
 def _lock(connection: Connection) -> bool:

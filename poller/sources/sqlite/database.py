@@ -17,7 +17,9 @@ from poller.sources.columns.moments import TextForm
 from poller.sources.columns.uniqueness import connection_of
 from poller.sources.database import Dialect, Look, PageForm, Records, Runner, Watch, by_value
 from poller.sources.faults import Fault
+from poller.sources.sampler import Asked, Sampler
 from poller.sources.sqlite import file
+from poller.sources.sqlite.bound import sampler
 from poller.sources.sqlite.keys import too_fine
 from poller.sources.values import decode
 
@@ -74,6 +76,9 @@ class Sqlite(Dialect):
         """There is no server that ends a query: the progress handler does."""
         deadline = time.monotonic() + timeout.total_seconds()
         dbapi.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
+
+    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
+        return sampler(asked, connection)
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
         """From the values at both ends of the order; None while there is no row. A value unlike the others sorts to an

@@ -1,16 +1,17 @@
-"""A pretended connection, and what a bound is chosen by; for databases of which there is no server here."""
+"""A pretended connection, what a sampler is chosen by, and a process that samples; without any server."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, timedelta
 from typing import Any
 
-from sqlalchemy.engine import Connection
-
+from poller.databases.samplers import Remembering
+from poller.model.cursor import Cursor
 from poller.ports import Bound
-from poller.sources.bounds import BoundContext
+from poller.sources.bound import Memory, Rule, Sampled, as_json, bound_of, recalled
 from poller.sources.columns import Column, Family
+from poller.sources.options import Options, read_options
+from poller.sources.sampler import Asked
 
 STAMP = Column("updated_at", Family.TIMESTAMP, sql_type="datetime2(7)", digits=7)
 
@@ -47,27 +48,33 @@ class Pretended:
         raise AssertionError(f"not foreseen: {self.sent[-1]}")
 
 
-def context(family: str, column: Column = STAMP, **changes: Any) -> BoundContext:
-    facts: dict[str, Any] = {
-        "family": family, "mariadb": False, "kind": "timestamp+pk", "column": column, "zone": UTC, "schema": "dbo",
-        "table": "orders", "query": None, "settle": timedelta(seconds=1), "delay": timedelta(seconds=5),
-        "extra_delay": timedelta(0), "ignore_users": (), "clock": "CLOCK",
-        "highest": "HIGHEST", "highest_below": "BELOW",
+def asked(column: Column = STAMP, **changes: Any) -> Asked:
+    keys = {
+        "cursor_column": column.name, "pk_columns": ["id"], "cursor_time_zone": "UTC", "bound": "auto",
+        "schema_name": "dbo", "table": "orders",
     }  # fmt: skip
-    return BoundContext(**{**facts, **changes})
+    given = {name: value for name, value in {**keys, **changes}.items() if value is not None}
+    return Asked(read_options(given), column, "CLOCK", "HIGHEST", "BELOW")
 
 
-class GivenBounds:
-    kind = "exact"
+class Process:
+    """What one process knows of a bound, sample by sample."""
 
-    def __init__(self, *bounds: Bound) -> None:
-        self._bounds = iter(bounds)
+    def __init__(self, rule: Rule, options: Options, samples: Remembering | None = None) -> None:
+        self.rule = rule
+        self.options = options
+        self.memory = Memory()
+        self._samples = samples
 
-    def sample(self, connection: Connection) -> Bound:
-        return next(self._bounds)
+    def see(self, sample: Sampled, after: Cursor | None = None) -> Bound:
+        bound, self.memory = bound_of(self.rule, self.options, sample, self.memory, after)
+        return bound
 
     def remember(self) -> dict[str, Any] | None:
-        return None
+        return as_json(self.rule, self.memory, None if self._samples is None else self._samples.remember())
 
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        pass
+    def recall(self, found: Mapping[str, Any]) -> None:
+        memory, samples = recalled(self.rule, self.options, self.memory, found)
+        if self._samples is not None and samples:
+            self._samples.recall(samples)
+        self.memory = memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,29 +16,27 @@ from poller.observability import PollerEvent, ServerBelowCheckpoint
 from poller.ports import Bound
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
-from poller.sources.bounds import BoundContext, MonotonicBound
+from poller.sources.bound import Rule
 from poller.sources.columns import Column, Family
 from poller.stores import MemoryStore
-from tests.integration.bounds.pretended import GivenBounds
+from tests.integration.bounds.pretended import Process, asked
 from tests.integration.bounds.tables import INTEGER, XID8, ids, make, make_counted, make_xid8, source
 from tests.integration.sources.tables import execute, family
 from tests.support.operators import reset
 from tests.support.postgres import PostgresServer
 from tests.support.services import wait_until
 
-_NOWHERE: Any = None
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 
-def _keeper(kind: CursorKind, *bounds: tuple[str | None, str]) -> MonotonicBound:
-    """Of bounds as (value, next)."""
-    context = BoundContext(
-        family="postgresql", mariadb=False, kind=kind, column=Column("c", Family.INTEGER), zone=UTC, schema=None,
-        table="t", query=None, settle=timedelta(0), delay=timedelta(0), extra_delay=timedelta(0),
-        ignore_users=(), clock="", highest="", highest_below="",
-    )  # fmt: skip
-    taken = (Bound("exact", value=value, next=following, clock=NOON.isoformat()) for value, following in bounds)
-    return MonotonicBound(GivenBounds(*taken), context)
+def _process(kind: CursorKind) -> Process:
+    column = Column("c", Family.INTEGER)
+    zone = "UTC" if kind == "timestamp+pk" else None
+    return Process(Rule("exact", "asked for", column), asked(column, cursor_kind=kind, cursor_time_zone=zone).options)
+
+
+def _taken(value: str | None, following: str) -> Bound:
+    return Bound("exact", value=value, next=following, clock=NOON.isoformat())
 
 
 def _at(kind: CursorKind, value: str, *, delivered: bool = True) -> Cursor:
@@ -62,43 +60,41 @@ def _at(kind: CursorKind, value: str, *, delivered: bool = True) -> Cursor:
 def test_a_server_below_the_checkpoint_holds_until_it_is_moved(
     kind: CursorKind, bounds: list[tuple[str | None, str]], checkpoint: str, held: list[bool]
 ) -> None:
-    keeper, after = _keeper(kind, *bounds), _at(kind, checkpoint)
-    found = [keeper.sample(_NOWHERE, after) for _ in bounds]
+    process, after = _process(kind), _at(kind, checkpoint)
+    found = [process.see(_taken(*bound), after) for bound in bounds]
     assert [bound.below_checkpoint for bound in found] == held
     assert all(bound.value is None for bound in found if bound.below_checkpoint)
 
 
 def test_another_process_holds_and_a_moved_checkpoint_does_not() -> None:
-    first, second = _keeper("integer+pk", ("51", "51")), _keeper("integer+pk", *[("140", "140")] * 3)
-    assert first.sample(_NOWHERE, _at("integer+pk", "100")).below_checkpoint
+    first, second, later = _process("integer+pk"), _process("integer+pk"), _taken("140", "140")
+    assert first.see(_taken("51", "51"), _at("integer+pk", "100")).below_checkpoint
     memory = first.remember()
     assert memory is not None
     second.recall(memory)
-    assert second.sample(_NOWHERE, _at("integer+pk", "100")).below_checkpoint
-    assert second.sample(_NOWHERE, _at("integer+pk", "50")).value == "140"
-    assert second.sample(_NOWHERE, _at("integer+pk", "100")).value == "140"
+    assert second.see(later, _at("integer+pk", "100")).below_checkpoint
+    assert second.see(later, _at("integer+pk", "50")).value == "140"
+    assert second.see(later, _at("integer+pk", "100")).value == "140"
 
 
 def test_a_start_at_what_is_handed_out_next_is_not_ahead() -> None:
     """As `start_from = "now"` finds it on an idle server."""
-    keeper = _keeper("xid8+pk", ("740", "740"))
-    assert keeper.sample(_NOWHERE, _at("xid8+pk", "740", delivered=False)).value == "740"
+    start = _at("xid8+pk", "740", delivered=False)
+    assert _process("xid8+pk").see(_taken("740", "740"), start).value == "740"
 
 
 def test_a_start_configured_ahead_is_waited_for_and_no_longer() -> None:
-    keeper = _keeper("integer+pk", ("51", "51"), ("1001", "1001"))
-    start = _at("integer+pk", "1000", delivered=False)
-    assert keeper.sample(_NOWHERE, start).below_checkpoint
-    assert keeper.sample(_NOWHERE, start).value == "1001"
+    process, start = _process("integer+pk"), _at("integer+pk", "1000", delivered=False)
+    assert process.see(_taken("51", "51"), start).below_checkpoint
+    assert process.see(_taken("1001", "1001"), start).value == "1001"
 
 
 @pytest.mark.parametrize(
     ("kind", "fallen"), [("integer+pk", ("120", "120")), ("xid8+pk", ("120", "120")), ("xid8+pk", ("120", "170"))]
 )
 def test_a_server_that_fell_above_the_checkpoint_is_read_as_usual(kind: CursorKind, fallen: tuple[str, str]) -> None:
-    keeper = _keeper(kind, ("150", "150"), fallen)
-    after = _at(kind, "100")
-    assert [keeper.sample(_NOWHERE, after).value for _ in range(2)] == ["150", "120"]
+    process, after = _process(kind), _at(kind, "100")
+    assert [process.see(_taken(*one), after).value for one in (("150", "150"), fallen)] == ["150", "120"]
 
 
 @pytest.mark.parametrize(
@@ -110,8 +106,8 @@ def test_a_server_that_fell_above_the_checkpoint_is_read_as_usual(kind: CursorKi
     ],
 )
 def test_a_checkpoint_ahead_of_the_clock_is_named_as_that(value: str, delivered: bool, ahead: bool) -> None:
-    keeper = _keeper("timestamp+pk", ("2026-07-01T11:59:59", ""))
-    bound = keeper.sample(_NOWHERE, _at("timestamp+pk", value, delivered=delivered))
+    after = _at("timestamp+pk", value, delivered=delivered)
+    bound = _process("timestamp+pk").see(_taken("2026-07-01T11:59:59", ""), after)
     assert bound.below_checkpoint is ahead
     assert ("ahead of the database's clock" in str(bound.reason)) is ahead
 

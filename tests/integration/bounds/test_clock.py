@@ -10,20 +10,20 @@ import pytest
 
 from poller import Poller
 from poller.admin.editor import Operator
+from poller.databases.samplers import Sample
 from poller.model.cursor import Cursor
 from poller.model.timing import Timing
 from poller.ports import Bound, Page
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
-from poller.sources.bounds import MonotonicBound
+from poller.sources.bound import Rule
 from poller.stores import MemoryStore
-from tests.integration.bounds.pretended import GivenBounds
+from tests.integration.bounds.pretended import STAMP, Process, asked
 from tests.integration.bounds.tables import add, make, session, source
 from tests.integration.sources.tables import execute
 from tests.support.operators import reset
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
-_NOWHERE: Any = None
 
 
 def ahead(memory: Mapping[str, Any] | None, by: timedelta) -> dict[str, Any]:
@@ -52,11 +52,14 @@ def test_what_an_open_transaction_stamped_earlier_is_not_passed(postgres_db: str
         writer.exec_driver_sql("commit")
 
 
-def _bound(at: int | None, clock: int) -> Bound:
+def _sample(oldest: int | None, clock: int) -> Sample:
     """Seconds after noon."""
-    moment = None if at is None else NOON + timedelta(seconds=at)
-    text = None if moment is None else moment.isoformat()
-    return Bound("exact", value=text, at=moment, clock=(NOON + timedelta(seconds=clock)).isoformat())
+    now = NOON + timedelta(seconds=clock)
+    return Sample(now, now, None if oldest is None else NOON + timedelta(seconds=oldest))
+
+
+def _process() -> Process:
+    return Process(Rule("exact", "asked for", STAMP), asked().options)
 
 
 def _seconds(bound: Bound) -> float | None:
@@ -66,28 +69,30 @@ def _seconds(bound: Bound) -> float | None:
 @pytest.mark.parametrize(
     ("samples", "read_below"),
     [
-        ([_bound(20, 20), _bound(12, 15)], [20, 12]),  # the slower server's own
-        ([_bound(10, 20), _bound(14, 15)], [10, 10]),  # the last one, where it is lower
-        ([_bound(20, 20), _bound(None, 15), _bound(12, 16)], [20, None, 12]),  # not known there yet
-        ([_bound(20, 20), _bound(12, 15), _bound(13, 25), _bound(24, 26)], [20, 12, 13, 24]),  # open since the lower
-        ([_bound(20, 20), _bound(12, 15), _bound(None, 25)], [20, 12, None]),
+        ([_sample(20, 20), _sample(12, 15)], [20, 12]),  # the slower server's own
+        ([_sample(10, 20), _sample(14, 15)], [10, 10]),  # the last one, where it is lower
+        ([_sample(20, 20), _sample(None, 15), _sample(12, 16)], [20, None, 12]),  # not known there yet
+        (
+            [_sample(20, 20), _sample(12, 15), _sample(13, 25), _sample(24, 26)],
+            [20, 12, 13, 24],
+        ),  # open since the lower
+        ([_sample(20, 20), _sample(12, 15), _sample(None, 25)], [20, 12, None]),
     ],
 )
-def test_below_what_is_read_while_the_clock_is_behind(samples: list[Bound], read_below: list[float | None]) -> None:
-    keeper = MonotonicBound(GivenBounds(*samples))
-    assert [_seconds(keeper.sample(_NOWHERE)) for _ in samples] == read_below
+def test_below_what_is_read_while_the_clock_is_behind(samples: list[Sample], read_below: list[float | None]) -> None:
+    process = _process()
+    assert [_seconds(process.see(sample)) for sample in samples] == read_below
 
 
 def test_another_process_knows_that_the_last_bound_only_limits() -> None:
-    first = MonotonicBound(GivenBounds(_bound(20, 20), _bound(12, 15)))
-    first.sample(_NOWHERE)
-    first.sample(_NOWHERE)
+    first, second = _process(), _process()
+    first.see(_sample(20, 20))
+    first.see(_sample(12, 15))
     memory = first.remember()
     assert memory is not None
-    second = MonotonicBound(GivenBounds(_bound(20, 20), _bound(None, 25)))
-    second.sample(_NOWHERE)
+    second.see(_sample(20, 20))
     second.recall(memory)
-    assert second.sample(_NOWHERE).value is None
+    assert second.see(_sample(None, 25)).value is None
 
 
 # --- a clock that was wrong, and is right again --------------------------------------------------------------------

@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from poller.databases.samplers import Sample
 from poller.errors import ConfigError
-from poller.sources.bounds.sampled import ByCounter
+from poller.sources.bound import Marked, Rule
+from poller.sources.columns import Column, Family
+from tests.integration.bounds.pretended import Process, asked
 from tests.integration.sources.tables import closing, execute, orders
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-NO_CONNECTION: Any = None
 
 
-class _Nobody:
-    """A sampler that sees nothing open, at times that are set."""
+def _process(delay: timedelta = timedelta(0)) -> Process:
+    column = Column("id", Family.INTEGER)
+    options = asked(column, cursor_kind="integer+pk", cursor_time_zone=None).options
+    return Process(Rule("exact", "a sequence", column, delay, "counts"), options)
 
-    kind = "exact"
 
-    def __init__(self) -> None:
-        self.now = START
-        self.held: tuple[datetime, str] | None = None
+def _nobody(second: int) -> Sample:
+    now = START + timedelta(seconds=second)
+    return Sample(began=now, clock=now, oldest=now)
 
-    def take(self, connection: sa.Connection) -> Sample:
-        oldest, held_by = self.held or (self.now, None)
-        return Sample(began=self.now, clock=self.now, oldest=oldest, held_by=held_by)
 
-    def remember(self) -> dict[str, Any] | None:
-        return None
-
-    def recall(self, memory: Any) -> None:
-        raise AssertionError("nothing was remembered")
+def _marked(number: int, seen: Sample) -> Marked:
+    return Marked(number, seen, number)
 
 
 def test_a_number_is_read_when_it_is_older_than_the_delay() -> None:
-    sampler, values = _Nobody(), iter(range(10, 10_000, 10))
-    strategy = ByCounter(sampler, lambda _: next(values), "a sequence", delay=timedelta(seconds=5))
+    process = _process(timedelta(seconds=5))
     seen = []
     for second in range(8):
-        sampler.now = START + timedelta(seconds=second)
-        bound = strategy.sample(NO_CONNECTION)
+        bound = process.see(_marked(10 * second + 10, _nobody(second)))
         seen.append(bound.value)
         assert not bound.cold, "waiting for it would take as long as the delay"
         assert ("settle" in str(bound.reason)) == (bound.value is None)
@@ -52,22 +46,18 @@ def test_a_number_is_read_when_it_is_older_than_the_delay() -> None:
 
 def test_a_number_that_is_held_back_says_since_when() -> None:
     """Since the look at which it was the next one: what opened after that may have taken any later number."""
-    sampler, values = _Nobody(), iter(range(10, 100, 10))
-    strategy = ByCounter(sampler, lambda _: next(values), "a sequence")
-    assert strategy.sample(NO_CONNECTION).age_seconds is None
-    sampler.held = START + timedelta(seconds=30), "pid 7"
-    sampler.now = START + timedelta(seconds=100)
-    bound = strategy.sample(NO_CONNECTION)
+    process = _process()
+    assert process.see(_marked(10, _nobody(0))).age_seconds is None
+    held = replace(_nobody(100), oldest=START + timedelta(seconds=30), held_by="pid 7")
+    bound = process.see(_marked(20, held))
     assert (bound.value, bound.age_seconds) == ("10", 100.0)
 
 
 def test_what_is_kept_for_a_long_delay_stays_small() -> None:
-    sampler = _Nobody()
-    strategy = ByCounter(sampler, lambda _: 1, "a sequence", delay=timedelta(days=1))
+    process = _process(timedelta(days=1))
     for second in range(2_000):
-        sampler.now = START + timedelta(seconds=second)
-        strategy.sample(NO_CONNECTION)
-    assert len(strategy._counts) <= 300
+        process.see(_marked(1, _nobody(second)))
+    assert len(process.memory.marks) <= 300
 
 
 def _table(url: str) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 import pytest
 
 from poller.databases.samplers import SharedSampler, join
-from poller.sources.bounds import MonotonicBound
-from poller.sources.bounds.heuristic import HighestSeen
-from poller.sources.bounds.sampled import ByCounter, ByTime
+from poller.sources.bound import Rule
+from poller.sources.columns import Column, Family
 from poller.sources.postgresql.samples import Observed
-from tests.integration.bounds.pretended import context
+from tests.integration.bounds.pretended import STAMP, Process, asked
 from tests.support.foreign import VALUES, paths, with_value
 
 AT = "2026-01-01T00:00:00+00:00"
@@ -26,10 +26,20 @@ def observed() -> SharedSampler:
     return join(None, lambda _: Observed((), "s"), unused, kind="observed", ignored=(), numbers=False)
 
 
-KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "observed": (lambda: ByTime(context("postgresql"), observed(), ""), LOOKS),
-    "counter": (lambda: ByCounter(observed(), lambda _: 1, ""), {"counts": [[AT, 7]], "samples": LOOKS}),
-    "highest": (lambda: HighestSeen(context("sqlite", kind="integer+pk"), ""), {"seen": [[AT, "7"]]}),
+def process(kind: str, column: Column, *, keeps: Any = "", samples: SharedSampler | None = None) -> Process:
+    timed = column is STAMP
+    keys = {} if timed else {"cursor_kind": "integer+pk", "cursor_time_zone": None}
+    return Process(Rule(kind, "", column, keeps=keeps), asked(column, **keys).options, samples)
+
+
+NUMBER = Column("id", Family.INTEGER)
+KINDS: dict[str, tuple[Callable[[], Process], dict[str, Any]]] = {
+    "observed": (lambda: process("observed", STAMP, samples=observed()), LOOKS),
+    "counter": (
+        lambda: process("observed", NUMBER, keeps="counts", samples=observed()),
+        {"counts": [[AT, 7]], "samples": LOOKS},
+    ),
+    "highest": (lambda: process("heuristic", NUMBER, keeps="seen"), {"seen": [[AT, "7"]]}),
 }
 
 
@@ -50,10 +60,10 @@ def moments(data: Any) -> list[datetime]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_foreign_value_is_taken_in_whole_or_not_at_all(kind: str) -> None:
     make, samples = KINDS[kind]
-    memory = {"kind": make().kind, "clock": AT, "at": AT, "limits": True, "samples": samples, "below": BELOW}
+    memory = {"kind": make().rule.kind, "clock": AT, "at": AT, "limits": True, "samples": samples, "below": BELOW}
     for path in list(paths(memory))[1:]:
         for value in VALUES:
-            keeper = MonotonicBound(make(), context("postgresql"))
+            keeper = make()
             before = keeper.remember()
             try:
                 keeper.recall(with_value(memory, path, value))
@@ -68,6 +78,6 @@ def test_a_foreign_value_is_taken_in_whole_or_not_at_all(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_one_process_remembered_another_takes_in(kind: str) -> None:
     make, samples = KINDS[kind]
-    keeper = MonotonicBound(make(), context("postgresql"))
-    keeper.recall({"kind": make().kind, "clock": AT, "samples": samples})
-    assert keeper.remember() == {"kind": make().kind, "clock": AT, "samples": samples}
+    keeper = make()
+    keeper.recall({"kind": make().rule.kind, "clock": AT, "samples": samples})
+    assert keeper.remember() == {"kind": make().rule.kind, "clock": AT, "samples": samples}

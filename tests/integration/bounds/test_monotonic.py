@@ -8,36 +8,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from poller.databases.samplers import Sample
 from poller.errors import ConfigError
 from poller.ports import Bound
-from poller.sources.bounds import BoundContext, MonotonicBound
+from poller.sources.bound import Memory, Rule, render
 from poller.sources.columns import Column, Family
 from poller.sources.columns.moments import TextForm
-from tests.integration.bounds.pretended import GivenBounds
+from tests.integration.bounds.pretended import STAMP, Process, asked
 from tests.integration.sources.tables import add_orders, closing, make_orders, orders
 
 NOON = datetime(2026, 7, 1, 12, 0, 0, 700_000, tzinfo=UTC)
-
-
-def _context(column: Column, zone: Any = UTC) -> BoundContext:
-    second = timedelta(seconds=1)
-    return BoundContext(
-        family="postgresql",
-        mariadb=False,
-        kind="timestamp+pk",
-        column=column,
-        zone=zone,
-        schema=None,
-        table="t",
-        query=None,
-        settle=second,
-        delay=second,
-        extra_delay=second,
-        ignore_users=(),
-        clock="select 1",
-        highest="select 1",
-        highest_below="select 1",
-    )
 
 
 @pytest.mark.parametrize(
@@ -58,21 +38,23 @@ def _context(column: Column, zone: Any = UTC) -> BoundContext:
     ],
 )
 def test_rounded_down_and_one_unit_less_in_the_columns_form(column: Column, zone: Any, expected: str) -> None:
-    assert _context(column, zone).render(NOON) == expected
+    assert render(NOON, column, zone) == expected
 
 
-def _bound(second: int, clock: int, **facts: Any) -> Bound:
-    at = NOON.replace(second=second)
-    context = _context(Column("c", Family.TIMESTAMPTZ))
-    return context.bound(at, NOON.replace(second=clock), kind="exact", **facts)
+def _sample(oldest: int | None, clock: int, held_by: str | None = None, reason: str | None = None) -> Sample:
+    now = NOON.replace(second=clock)
+    return Sample(now, now, None if oldest is None else NOON.replace(second=oldest), held_by, reason)
 
 
-_NOWHERE: Any = None
+def _process() -> Process:
+    return Process(Rule("exact", "asked for", STAMP), asked().options)
 
 
 def test_a_bound_never_moves_back_and_says_why_it_stays() -> None:
-    keeper = MonotonicBound(GivenBounds(_bound(10, 11), _bound(5, 20, held_by="pid 7"), _bound(12, 21)))
-    first, second, third = (keeper.sample(_NOWHERE) for _ in range(3))
+    process = _process()
+    first = process.see(_sample(10, 11))
+    second = process.see(_sample(5, 20, "pid 7"))
+    third = process.see(_sample(12, 21))
     assert second.value == first.value
     assert second.held_by == "pid 7"
     assert second.age_seconds == pytest.approx(10)
@@ -82,31 +64,29 @@ def test_a_bound_never_moves_back_and_says_why_it_stays() -> None:
 
 
 def test_a_bound_that_cannot_be_computed_keeps_the_last_one() -> None:
-    keeper = MonotonicBound(
-        GivenBounds(Bound("exact", reason="blind"), _bound(10, 11), Bound("exact", reason="a prepared one"))
-    )
-    assert keeper.sample(_NOWHERE).value is None
-    known = keeper.sample(_NOWHERE)
-    kept = keeper.sample(_NOWHERE)
+    process = _process()
+    assert process.see(_sample(None, 10, reason="blind")).value is None
+    known = process.see(_sample(10, 11))
+    kept = process.see(_sample(None, 12, reason="a prepared one"))
     assert kept.value == known.value
     assert kept.reason == "a prepared one"
 
 
 def test_a_clock_that_went_back_is_waited_for() -> None:
-    keeper = MonotonicBound(GivenBounds(_bound(3, 4), _bound(8, 9), _bound(9, 10)))
-    keeper.highest_clock = "2026-07-01T12:00:08.000000Z"
-    held = keeper.sample(_NOWHERE)
+    process = _process()
+    process.memory = Memory(clock="2026-07-01T12:00:08.000000Z")
+    held = process.see(_sample(3, 4))
     assert held.value is None
     assert "went back" in str(held.reason)
-    assert keeper.sample(_NOWHERE).value is not None
-    assert keeper.sample(_NOWHERE).value is not None
+    assert process.see(_sample(8, 9)).value is not None
+    assert process.see(_sample(9, 10)).value is not None
 
 
 @pytest.mark.parametrize(("new", "moves"), [("9", False), ("101", True)])
 def test_numbers_are_compared_as_numbers(new: str, moves: bool) -> None:
-    keeper = MonotonicBound(GivenBounds(Bound("xid8", value="100"), Bound("xid8", value=new)))
-    keeper.sample(_NOWHERE)
-    assert keeper.sample(_NOWHERE).value == (new if moves else "100")
+    process = Process(Rule("exact", "", STAMP), asked(cursor_kind="integer+pk", cursor_time_zone=None).options)
+    process.see(Bound("exact", value="100"))
+    assert process.see(Bound("exact", value=new)).value == (new if moves else "100")
 
 
 def test_rows_younger_than_the_delay_wait(any_db: str) -> None:

@@ -11,9 +11,10 @@ import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
 from poller.sources import followed
-from poller.sources.bounds import choose
+from poller.sources.current_bound import choose
+from poller.sources.database import dialect_for
 from poller.sources.postgresql import samples as postgresql_samples
-from tests.integration.bounds.pretended import context
+from tests.integration.bounds.pretended import Process, asked
 from tests.integration.bounds.tables import add, another_process, ids, make, session, source
 from tests.integration.sources.tables import execute
 from tests.support.postgres import PostgresServer
@@ -189,14 +190,13 @@ def test_a_standby_is_refused() -> None:
         url = server.new_database()
         make(url)
         with session(url) as primary:
-            strategies = [
-                choose(wanted, context("postgresql", table="stamped", schema=None), primary) for wanted in BOUNDS
-            ]
-            strategies.append(
-                choose("auto", context("postgresql", kind="xid8+pk", table="stamped", schema=None), primary)
-            )
-            for strategy in strategies:
-                assert strategy.sample(primary).kind in BOUNDS
+            stamped: dict[str, Any] = {"table": "stamped", "schema_name": None}
+            dialect = dialect_for("postgresql")
+            asks = [asked(**stamped, bound=wanted) for wanted in ("exact", "strict")]
+            asks.append(asked(**stamped, cursor_kind="xid8+pk", cursor_time_zone=None))
+            samplers = [choose(dialect, each, primary) for each in asks]
+            for sampler, each in zip(samplers, asks, strict=True):
+                assert Process(sampler.rule, each.options).see(sampler.take(primary)).kind in BOUNDS
         data = Path(str(server.execute("show data_directory")[0][0]))
         server.stop()
         (data / "standby.signal").touch()
@@ -207,9 +207,9 @@ def test_a_standby_is_refused() -> None:
         with source(url, bound="delay") as reader:
             assert reader.page(None, 10).bound.kind == "heuristic"
         with session(url) as standby:
-            for strategy in strategies:
+            for sampler in samplers:
                 with pytest.raises(SourceError, match="standby"):
-                    strategy.sample(standby)
+                    sampler.take(standby)
 
 
 def test_a_foreign_table_is_left_to_the_heuristic(postgres_db: str) -> None:

@@ -99,8 +99,10 @@ def two_readers(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Sql
 
 
 def shared_of(reader: SqlSource) -> SharedClock:
-    bound: Any = reader._session.bounding._bound
-    shared: SharedClock = bound._strategy._shared
+    sampler = reader._session.bounding._sampler
+    assert sampler is not None
+    lock: Any = sampler.memory
+    shared: SharedClock = lock._shared
     return shared
 
 
