@@ -15,7 +15,6 @@ from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, warn
 from poller.sources.checkup import connections, moments, order, servers, table, updates
-from poller.sources.checkup.selective import selective
 from poller.sources.checkup.subject import Subject
 from poller.sources.session import Session
 
@@ -35,7 +34,7 @@ _ON_ROWS: tuple[tuple[str, Check], ...] = (
     ("nulls", table.nulls),
     ("index", table.index),
     ("plan", order.plan),
-    ("filter", selective),
+    ("filter", order.selective),
     ("relation", lambda one: one.checks.behind(one)),
     ("relation", servers.limits),
     ("forms", order.forms),

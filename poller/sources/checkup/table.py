@@ -6,8 +6,8 @@ from datetime import datetime
 
 from poller.errors import SourceError
 from poller.model.finding import Finding, error, ok, warn
-from poller.sources.checkup.fixes import fill_with_now
 from poller.sources.checkup.subject import Subject
+from poller.sources.checkup.updates import fill_with_now
 from poller.sources.columns import Column
 from poller.sources.columns.uniqueness import proof_of
 from poller.sources.records import PROBE

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from poller.model.finding import Finding, ok, warn
-from poller.sources.checkup.fixes import now_in
 from poller.sources.checkup.subject import Subject
+from poller.sources.columns import Column
 from poller.sources.columns.moments import TextForm
 from poller.sources.stamping import Origin, Reading, promises_updates, read
 
@@ -81,3 +81,19 @@ def _strftime(form: TextForm) -> str:
     seconds = "%f" if form.digits else "%S"
     more = "0" * max(0, form.digits - 3)
     return f"strftime('%Y-%m-%d{form.separator}%H:%M:{seconds}{more}{form.zone}', 'now')"
+
+
+def fill_with_now(subject: Subject, column: Column) -> str:
+    """The statement that sets missing times to the present, in the column's zone, whatever the zone of the session that
+    runs it; empty where there is none. A time of another zone would lie above the bound, or below the checkpoint, where
+    it is never read."""
+    now = now_in(subject, column)
+    if not now:
+        return ""
+    name = subject.name(column.name)
+    return f"UPDATE {subject.table} SET {name} = {now} WHERE {name} IS NULL;"  # noqa: S608 - shown, not run
+
+
+def now_in(subject: Subject, column: Column) -> str:
+    """An expression for the present time in the column's zone, whatever the session's; empty where there is none."""
+    return subject.checks.now(column, str(subject.options.zone or "UTC"))
