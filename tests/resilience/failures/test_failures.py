@@ -98,7 +98,7 @@ def test_rows_behind_one_without_a_record_come_again() -> None:
     held(play(varied(draw(4840), "2 lanes")))
 
 
-def test_a_record_that_was_refused_and_then_came_too_late_is_missing() -> None:
+def test_a_record_refused_and_then_too_late_is_missing() -> None:
     """By the law of the row that failed alone: its process had no time to write the record on the other one."""
     held(play(varied(draw(4737), "each")))
 
