@@ -121,11 +121,12 @@ class Committer:
         self._tell()
         with self._lock:
             self._waiting.append(done)
-            if len(self._waiting) >= self._most:
-                self._full.set()
-            if self._working:
-                return
-            self._working = True
+            full = self._full if len(self._waiting) >= self._most else None
+            works, self._working = self._working, True
+        if full is not None:
+            full.set()  # who waits needs the lock
+        if works:
+            return
         self._task = None
         try:
             self._task = self._context.runtime.spawn(self._work, f"poller-committer-{self._tenure.fencing_token}")

@@ -103,6 +103,11 @@ def test_a_record_refused_and_then_too_late_is_missing() -> None:
     held(play(varied(draw(4737), "each")))
 
 
+def test_nobody_waits_for_the_lock_of_one_who_was_put_aside() -> None:
+    """The thread that says so may be put aside in between: it must not have the lock then."""
+    held(play(varied(draw(420), "grouped")))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(TELLING, SHARE, AT_ONCE))
 def test_no_law_is_broken(first: int) -> None:
