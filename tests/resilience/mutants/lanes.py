@@ -19,7 +19,7 @@ LANES = (
     Mutant(
         "a second commit is sent beside the first",
         (
-            Edit("delivery/committer.py", "            if self._working:\n                return\n", ""),
+            Edit("delivery/committer.py", "        if works:\n            return\n", ""),
             Edit("delivery/committer.py", "        self._at_work.acquire()\n", ""),
             Edit("delivery/committer.py", "            self._at_work.release()\n", "            pass\n"),
         ),
