@@ -111,4 +111,4 @@ def test_a_tenth_of_the_flights_arrives_once_under_kills(
 def test_every_flight_arrives_once_under_kills(
     tmp_path: Path, postgres_db: str, warehouse: Warehouse, mode: str
 ) -> None:
-    assert bring(tmp_path, postgres_db, warehouse, flights.year(), mode=mode, lives=(1.0, 5.0)) > 9
+    assert bring(tmp_path, postgres_db, warehouse, flights.year(), mode=mode, lives=(0.5, 2.5)) > 9
