@@ -334,7 +334,7 @@ class SourceOptions(Options):
     @classmethod
     def _no_former_bound(cls, bound: object) -> object:
         if isinstance(bound, str) and bound in former.BOUNDS:
-            raise PydanticCustomError("former", "has a value that went: {now}", {"now": former.BOUNDS[bound]})
+            raise PydanticCustomError("former", "is a value that went", {"step": former.BOUNDS[bound]})
         return bound
 
     @model_validator(mode="after")

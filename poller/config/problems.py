@@ -89,11 +89,12 @@ def _error(
 ) -> ConfigError:
     key = ".".join(path)
     file = origin.written.file_of(path) if origin is not None else ""
-    if problem["type"] in _NO_SUCH_KEY:
+    step = (problem.get("ctx") or {}).get("step", "")
+    if problem["type"] in _NO_SUCH_KEY and path[-1] in former.KEYS:
+        text, step = f"{cut(key)}: there is no such key any more.", former.KEYS[path[-1]]
+    elif problem["type"] in _NO_SUCH_KEY:
         known = (problem.get("ctx") or {}).get("known") or keys_at(path[:-1], model)
         text = f"{cut(key)}: there is no such key{suggestion(path[-1], known)}"
-        if path[-1] in former.KEYS:
-            text = f"{cut(key)}: there is no such key any more: {former.KEYS[path[-1]]}."
     else:
         names = references(at(origin.written.tree, path)) if origin is not None else []
         # A schedule's own words quote it, and what came out of a setting is never shown.
@@ -102,7 +103,7 @@ def _error(
         text = f"{cut(key)}: {_reason(kind, problem['msg'], problem.get('ctx') or {})}{origins}."
     if others:
         text += f" ({others} more like this.)"
-    return ConfigError(f"{file}: {text}" if file else text, key=key, file=file)
+    return ConfigError(f"{file}: {text}" if file else text, key=key, file=file, next_step=step)
 
 
 def located(error: ConfigError, table: str, file: str) -> ConfigError:

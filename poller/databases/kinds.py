@@ -37,7 +37,7 @@ class Kind:
 
     @property
     def is_file(self) -> bool:
-        """Whether a database is a file."""
+        """True if a database is a file."""
         return self.port is None
 
 

@@ -27,9 +27,10 @@ LEFT_ID = 25
 """Bytes of the id of a row that is not done, where lanes have done rows behind it."""
 ENTRY = 768
 """Bytes of a row in the list, but for its cursor."""
-EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMN = 18
 """Bytes of a column of its key in the list, but for name and value."""
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+"""Since when a row is due of which that is not known."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class Memory:
 
     Attributes:
         clock: the highest clock of the server. last: the last bound in force.
-        limits: whether `last` is only a limit, since the server went back.
+        limits: True if `last` is only a limit, since the server went back.
         held: the checkpoint below which the server was found, and its next number then; until an operator moves it.
         marks: numbers or keys, with the time from which on they were there.
     """
@@ -296,7 +296,7 @@ def _below(
 
 
 def _fell(kind: CursorKind, taken: Bound, last: Bound | None) -> bool:
-    """Whether the server itself lies below the last bound, which is then too high."""
+    """True if the server itself lies below the last bound, which is then too high."""
     was, now = _place(kind, last.value if last else None), _place(kind, taken.next)
     if was is not None and now is not None and now < was:
         return True

@@ -54,17 +54,17 @@ class Checks:
     """For a database that has nothing to say."""
 
     analyze: ClassVar[str] = "ANALYZE"
-    """What takes the statistics of a table anew."""
+    """The statement that takes the statistics of a table again."""
     without_lock: ClassVar[str] = ""
     """How an index is made on a busy server."""
     counts_reads: ClassVar[bool] = False
-    """Whether the server says how many rows a statement read."""
+    """True if the server says how many rows a statement read."""
     quotes_defaults: ClassVar[bool] = False
-    """Whether a DEFAULT is an expression in parentheses."""
+    """True if a DEFAULT is an expression in parentheses."""
     keys_keep_names: ClassVar[bool] = True
-    """Whether a trigger needs no key: else the table behind a view may have other names for it."""
+    """True if a trigger needs no key: else the table behind a view may have other names for it."""
     plain_conditions: ClassVar[bool] = False
-    """Whether the condition of a partial index takes no OR and no NOT."""
+    """True if the condition of a partial index takes no OR and no NOT."""
 
     def privileges(self, asked: Examined) -> list[Finding]:
         """Which server and user; which privileges would make the bound better."""
@@ -73,11 +73,11 @@ class Checks:
         return [ok("database", f"reachable: {asked.database.dialect.family} {version}".rstrip())]
 
     def relation(self, asked: Examined) -> list[Finding]:
-        """Whether the table may be read at all."""
+        """True if the table may be read at all."""
         return []
 
     def row_security(self, asked: Examined) -> list[Finding]:
-        """Whether a policy may hide rows of the table, or of any that a view or query reads."""
+        """True if a policy may hide rows of the table, or of any that a view or query reads."""
         return []
 
     def behind(self, asked: Examined) -> list[Finding]:

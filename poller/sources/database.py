@@ -196,15 +196,15 @@ class Dialect:
     is_file: ClassVar[bool] = False
     """True if a database is a file: connections cost nothing, and its locks are per process."""
     sets_values: ClassVar[bool] = False
-    """Whether a connection is told how values come (`read_values`)."""
+    """True if a connection is told how values come (`read_values`)."""
     knows_other_times: ClassVar[bool] = False
-    """Whether a time may be one that Python does not know: an infinity, a year before 1."""
+    """True if a time may be one that Python does not know: an infinity, a year before 1."""
     has_adbc: ClassVar[bool] = False
-    """Whether pages are read as Arrow tables by ADBC, beside each connection."""
+    """True if pages are read as Arrow tables by ADBC, beside each connection."""
     is_untried: ClassVar[bool] = False
     """True if no server ever ran its rules: a question of ours may fail there in any way."""
     schemas_are_databases: ClassVar[bool] = False
-    """Whether a schema is a database of the server."""
+    """True if a schema is a database of the server."""
     files_of_places: ClassVar[tuple[str, ...]] = ()
     """Options of a URL with which the driver reads host, port and database from a file."""
     host_option: ClassVar[str] = ""
@@ -290,7 +290,7 @@ class Dialect:
         return None
 
     def leaves_schema(self, options: Options) -> bool:
-        """Whether the configuration leaves a schema to the server."""
+        """True if the configuration leaves a schema to the server."""
         return options.table is not None and options.schema_name is None and not self.schemas_are_databases
 
     def left_open(self, url: URL, identity: DatabaseIdentity, options: Options) -> tuple[str, ...]:
@@ -435,7 +435,7 @@ class Dialect:
         return {name: self.from_value(name, None, one) for name, one in zip(look.columns, described, strict=True)}
 
     def is_instant(self, kind: Any) -> bool:
-        """Whether values of a SQLAlchemy type of times have a zone, or are instants."""
+        """True if values of a SQLAlchemy type of times have a zone, or are instants."""
         return bool(getattr(kind, "timezone", False))
 
     def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:

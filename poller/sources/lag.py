@@ -35,7 +35,7 @@ class Lags(Learned):
         self._looked_through: tuple[Cursor | None, str] | None = None
         """The cursor and the bound between which the last page left no row."""
         self.lag_is_slow = False
-        """Whether the last count was not there in time; it is counted with no page then."""
+        """True if the last count was not there in time; it is counted with no page then."""
         self._empty: tuple[Hashable, float] | None = None
         """Where and when the last page was read that had no row; None where it had some."""
         self._idle = False
@@ -152,7 +152,7 @@ class Lags(Learned):
 
     def _lag_of_page(self, known: Inspection, after: Cursor | None, cap: int, *, with_nulls: bool) -> Lag | None:
         """The lag that is asked for next, counted now: it says as much as a page where it is none, and with NULLs in
-        one statement. None: what waits cannot be counted in time (a page leaves out what nobody committed yet)."""
+        one statement. None: what waits cannot be counted in time (a page leaves out what is not committed yet)."""
         try:
             return self._lag(known, after, cap, with_nulls=with_nulls)
         except DBAPIError as error:

@@ -128,7 +128,7 @@ class Session(Lags):
             return Page(rows=[], cursors=[], bound=bound)
         if lag_cap is not None and until is None and not again and self._is_idle():
             lag = self._lag_of_page(known, after, lag_cap, with_nulls=self._nulls_matter)
-            if lag is None or self.known is None:  # too slow, or the table has to be looked at anew
+            if lag is None or self.known is None:  # too slow, or the table has to be looked at again
                 return self._page(asked, limit, until)
             if self._idle:
                 return Page(rows=[], cursors=[], bound=bound, lag=lag)  # no row at all, so none below the bound

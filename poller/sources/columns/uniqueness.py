@@ -26,7 +26,7 @@ class Proof:
 def proof_of(
     sets: tuple[Sequence[str], Sequence[Sequence[str]]], key: Sequence[str], columns: Mapping[str, Mapping[str, Any]]
 ) -> Proof:
-    """Whether a key is unique and NOT NULL, given `Dialect.unique_sets` and `Dialect.table_columns`."""
+    """True if a key is unique and NOT NULL, given `Dialect.unique_sets` and `Dialect.table_columns`."""
     primary, unique = sets
     return Proof(
         unique=any(names and set(names) <= set(key) for names in unique),

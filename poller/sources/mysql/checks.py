@@ -154,7 +154,7 @@ def _mariadb(asked: Examined) -> bool:
 
 
 def _may(asked: Examined, sql: str) -> bool:
-    """Whether the user has the privilege for a statement; XA RECOVER needs one on MySQL 8 only."""
+    """True if the user has the privilege for a statement; XA RECOVER needs one on MySQL 8 only."""
     try:
         asked.fact(sql)
     except DBAPIError as refused:

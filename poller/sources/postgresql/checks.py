@@ -43,7 +43,7 @@ class PostgreSqlChecks(Checks):
     counts_reads: ClassVar[bool] = True
 
     def privileges(self, asked: Examined) -> list[Finding]:
-        """Whether it is a standby, and whether the user may see all sessions."""
+        """True if it is a standby, and whether the user may see all sessions."""
         user, version, standby, sees_all = asked.fact(_USER).rows[0]
         found = [ok("database", f"reachable: {str(version).split(' on ')[0]}, as user {user}")]
         if standby:

@@ -20,7 +20,6 @@ from poller.sources.faults import Fault
 from poller.sources.sampler import Asked, Sampler
 from poller.sources.sqlite import file
 from poller.sources.sqlite.bound import sampler
-from poller.sources.sqlite.keys import too_fine
 from poller.sources.values import decode
 
 _NO_UTF_8 = "Could not decode to UTF-8"
@@ -31,6 +30,12 @@ _STEPS = 20_000  # virtual machine steps between two looks at the clock: well un
 
 def _is_odd(column: Column) -> bool:
     return column.odd is not None or column.family is Family.UNFIT or (column.family is Family.TEXT and not column.form)
+
+
+_UNIQUE = """
+SELECT l.name, x.name, x.coll FROM pragma_index_list(?) AS l, pragma_index_xinfo(l.name) AS x
+ WHERE l."unique" AND NOT l.partial AND x.key ORDER BY l.seq, x.seqno
+"""
 
 
 class Sqlite(Dialect):
@@ -48,7 +53,7 @@ class Sqlite(Dialect):
         """Without those that treat as different what the column's comparison treats as equal."""
         primary, unique = super().unique_sets(inspector, table, schema)
         if schema is None:
-            fine = too_fine(connection_of(inspector), table)
+            fine = _too_fine(connection_of(inspector), table)
             unique = [names for names in unique if names not in fine]
         return primary, unique
 
@@ -209,3 +214,29 @@ class Sqlite(Dialect):
             if words in text:
                 return fault
         return Fault.OTHER
+
+
+def _too_fine(connection: Connection, table: str) -> list[list[str]]:
+    """Unique sets whose indexes all have another collation than their column, which treats more values as
+    equal. No collation is finer than BINARY."""
+    indexes: dict[str, list[tuple[str, str]]] = {}
+    for index, column, collation in connection.exec_driver_sql(_UNIQUE, (table,)):
+        indexes.setdefault(index, []).append((column, str(collation).upper()))
+    fits: dict[tuple[str, ...], bool] = {}
+    for parts in indexes.values():
+        names = tuple(column for column, _ in parts)
+        if None in names:
+            continue
+        fit = all(_collation(connection, table, column) in {"BINARY", collation} for column, collation in parts)
+        fits[names] = fits.get(names, False) or fit
+    return [list(names) for names, fit in fits.items() if not fit]
+
+
+def _collation(connection: Connection, table: str, column: str) -> str:
+    """The collation by which SQLite compares a column: no pragma shows it, the compiled comparison does."""
+    quote = connection.dialect.identifier_preparer.quote
+    sql = f"EXPLAIN SELECT {quote(column)} = '' FROM {quote(table)}"  # noqa: S608 - quoted names
+    for row in connection.exec_driver_sql(sql):
+        if row[1] == "Eq" and isinstance(row[5], str):
+            return row[5].rpartition("-")[0].upper()
+    return "BINARY"

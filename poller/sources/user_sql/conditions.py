@@ -16,7 +16,7 @@ _SIMPLE = frozenset(
 
 
 def indexable(text: str, family: str, *, plain: bool = False) -> bool:
-    """Whether a partial index can contain the filter; `plain`: one that takes no OR and no NOT."""
+    """True if a partial index can contain the filter; `plain`: one that takes no OR and no NOT."""
     names = parts(text, family)
     return bool(names) and names <= _SIMPLE - ({"Or", "Not"} if plain else set())
 
@@ -30,7 +30,7 @@ def parts(text: str, family: str) -> set[str]:
 
 
 def same_condition(one: str, other: str, family: str) -> bool:
-    """Whether two conditions are the same text but for casts, parentheses and quotes, which PostgreSQL adds to the
+    """True if two conditions are the same text but for casts, parentheses and quotes, which PostgreSQL adds to the
     condition of an index. False where one cannot be parsed."""
     try:
         return bool(_bare(one, family) == _bare(other, family))
