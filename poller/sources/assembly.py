@@ -80,9 +80,9 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
     first = engine()
     quote = quoter(first)
     if wrapped is None:
-        relation = Relation.table(o.table or "", o.schema_name, condition, quote, dialect)
+        relation = Relation.table(o.table or "", o.schema_name, condition, quote)
     else:
-        relation = Relation.query(wrapped, condition, dialect)
+        relation = Relation.query(wrapped, condition)
 
     def session(on: Engine) -> Session:
         database = Database(on, dialect, o.query_timeout, form="parsed" if o.parses_json else "text", pool=pool)

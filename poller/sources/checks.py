@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Inspector
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from poller.databases.kinds import KINDS
 from poller.model.finding import Finding, ok
@@ -18,6 +21,7 @@ from poller.sources.columns import Column
 from poller.sources.connection import Database
 from poller.sources.database import Records
 from poller.sources.options import Options
+from poller.sources.page import Params, Query
 from poller.sources.stamping import Origin
 from poller.sources.user_sql.conditions import indexable
 
@@ -26,6 +30,20 @@ SMALL = 1_000
 READER = "poller_reader"
 """The name of the user that is proposed."""
 A_COLUMN = "Add a column to the table that holds the result of `filter`, and an index on it, the cursor and the key."
+
+
+class Explained(sa.Executable, sa.ClauseElement):
+    """How a database reads a query: `how` is what stands before it."""
+
+    inherit_cache = False
+
+    def __init__(self, how: str, query: Query) -> None:
+        self.how, self.query = how, query
+
+
+@compiles(Explained)
+def _explained(element: Explained, compiler: SQLCompiler, **options: Any) -> str:
+    return f"{element.how} {compiler.process(element.query, **options)}"
 
 
 class Examined(Protocol):
@@ -44,7 +62,7 @@ class Examined(Protocol):
     def table(self) -> str: ...
     @property
     def order(self) -> list[str]: ...
-    def run(self, sql: str, params: Mapping[str, Any] | None = None) -> Records: ...
+    def run(self, sql: str | sa.Executable, params: Mapping[str, Any] | None = None) -> Records: ...
     def fact(self, sql: str) -> Records: ...
     def name(self, column: str) -> str: ...
     def create_index(self, columns: list[str], *, unique: bool = False, where: str = "") -> str: ...
@@ -96,11 +114,11 @@ class Checks:
         """How a user that only reads is made."""
         return ""
 
-    def slow_parts(self, asked: Examined, sql: str, params: dict[str, Any]) -> list[str] | None:
+    def slow_parts(self, asked: Examined, query: Query, params: Params) -> list[str] | None:
         """What in the plan of a page reads or sorts more than the page, in words; None where plans are not known."""
         return None
 
-    def dropped(self, asked: Examined, sql: str, params: dict[str, Any]) -> int:
+    def dropped(self, asked: Examined, query: Query, params: Params) -> int:
         """How many rows a page reads and drops; where this is not counted, more than `SMALL` unless an index contains
         the filter."""
         return SMALL + 1

@@ -201,14 +201,16 @@ class Database:
                 " and what stands in them.",
             ) from None
 
-    def run(self, sql: str, params: Mapping[str, Any] | None = None) -> Records:
-        """One statement in its own snapshot. Raises what the driver raises."""
+    def run(self, sql: str | sa.Executable, params: Mapping[str, Any] | None = None) -> Records:
+        """One statement in its own snapshot: see `Runner`. Raises what the driver raises."""
         connection = self.connection()
         self.dialect.before(self._driver, self.timeout)
         lenient = self.dialect.lenient(self._driver) if self.lenient else contextlib.nullcontext()
         with lenient, self.dialect.keeping() as documents:
-            result = connection.execute(self._text(sql), dict(params or {}))
-            names, description = tuple(result.keys()), getattr(result.cursor, "description", None) or ()
+            statement = self._text(sql) if isinstance(sql, str) else sql
+            result = connection.execute(statement, dict(params or {}))
+            description = getattr(result.cursor, "description", None) or ()
+            names = tuple(str(column[0]) for column in description)
             origins = self.dialect.origins(result.cursor)
             if not self.lenient:  # the driver's own records, with its errors translated as SQLAlchemy's rows have them
                 rows = result.cursor_strategy.fetchall(result, result.cursor)

@@ -156,9 +156,9 @@ class Whereabouts:
 
 
 class Runner(Protocol):
-    """Runs one statement in autocommit."""
+    """Runs one statement in autocommit: SQL for `sqlalchemy.text`, or one that is built."""
 
-    def __call__(self, sql: str, params: Mapping[str, Any] | None = None) -> Records: ...
+    def __call__(self, sql: str | sa.Executable, params: Mapping[str, Any] | None = None) -> Records: ...
 
 
 class Dialect:
@@ -170,7 +170,9 @@ class Dialect:
     """An expression: the server's clock in UTC as text, `YYYY-MM-DDTHH:MM:SS.ffffffZ`."""
     key_form: ClassVar[PageForm] = PageForm.AND_OR
     """How two keys are compared inside a tie, where the page is two ranges."""
-    alias_word: ClassVar[str] = "AS "
+    ties_are_ranges: ClassVar[bool] = False
+    """True if an equality would use the index by the cursor alone, from the tie's first row on, and a range of this one
+    value uses the key too."""
     types_belong_to_values: ClassVar[bool] = False
     """Whether each row may hold another type in the same column."""
     holds_impossible_dates: ClassVar[bool] = False
@@ -191,8 +193,6 @@ class Dialect:
     """A SELECT of the server's number of this session; empty where drivers do not know theirs."""
     keeps_objects: ClassVar[bool] = True
     """Whether a table stays the same object (`TableFacts.object`) when it is rebuilt, as maintenance does."""
-    one_row: ClassVar[str] = ""
-    """What a SELECT without a table needs after it."""
     is_file: ClassVar[bool] = False
     """True if a database is a file: connections cost nothing, and its locks are per process."""
     sets_values: ClassVar[bool] = False
@@ -466,12 +466,12 @@ class Dialect:
         """An expression: the text of a value that is not read back, whatever its type is; NULL for NULL."""
         return self.render(sql, column)
 
-    def cast(self, bind: str, column: Column) -> str:
-        """An expression: the value that a bound text was made of."""
-        return f"CAST({bind} AS {column.sql_type})" if column.sql_type else bind
+    def casts(self, column: Column) -> tuple[str, ...]:
+        """The types through which a bound text becomes the value that it was made of, one after the other."""
+        return (column.sql_type,) if column.sql_type else ()
 
     def bind(self, value: KeyValue, column: Column) -> Any:
-        """What is bound for a stored text or number, inside of `cast`."""
+        """What is bound for a stored text or number, inside of `casts`."""
         if column.family is Family.BYTES:
             return bytes.fromhex(str(value))
         if column.family is Family.INTEGER or (column.family in NUMBERS and not column.sql_type):
@@ -484,17 +484,9 @@ class Dialect:
         """The condition for NULL in a column that is declared NOT NULL, where that may not be enforced."""
         return f"{sql} IS NULL"
 
-    def tie(self, cursor: str, value: str) -> str:
-        """The condition for a row inside the tie of one cursor value."""
-        return f"{cursor} = {value}"
-
     def limited(self, select: str, rest: str, limit: int) -> str:
         """A SELECT of at most `limit` rows."""
         return f"SELECT {select} {rest} LIMIT {limit:d}"
-
-    def at(self, select: str, rest: str, skip: int) -> str:
-        """A SELECT of the row after the first `skip` ones; `rest` ends with an ORDER BY."""
-        return f"SELECT {select} {rest} LIMIT 1 OFFSET {skip:d}"
 
     # ------------------------------------------------------------------------------------------------------ errors
 

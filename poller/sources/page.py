@@ -1,25 +1,37 @@
-"""The statements (sources.md, "The page query"). SQLAlchemy quotes names, values are bound, and `filters` checked the
-user's SQL. Nothing here talks to a database."""
+"""Every statement over one table or query, in SQLAlchemy Core (sources.md, "The page query").
 
-# ruff: noqa: S608
+What a database must say in words of its own (the text of a value, its clock) is SQL of its `Dialect`; all else is
+built here, once for each shape of a question, so that only values change from page to page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Select, and_, or_
+from sqlalchemy.sql.functions import Function
 
 from poller.model.cursor import Cursor, KeyValue
 from poller.sources.columns import MOMENTS, Column
 from poller.sources.database import Dialect, PageForm
 
-Params = dict[str, Any]
+Params: TypeAlias = dict[str, Any]
+Condition: TypeAlias = ColumnElement[bool]
+Query: TypeAlias = Select[Any]
+_T = TypeVar("_T")
+_ONE: ColumnElement[Any] = sa.literal_column("1").label("poller_1")
+_KEPT = 64
+"""Statements of other limits than the last ones are built again."""
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What follows FROM: a quoted table or a wrapped query under its quoted alias, and the checked filter."""
+    """What follows FROM: a quoted table or a wrapped query under its quoted alias, and the checked filter; SQL for
+    `sqlalchemy.text`."""
 
     sql: str
     alias: str
@@ -27,27 +39,33 @@ class Relation:
     wrapped: bool = False
 
     @classmethod
-    def table(
-        cls, name: str, schema: str | None, condition: str | None, quote: Callable[[str], str], dialect: Dialect
-    ) -> Relation:
+    def table(cls, name: str, schema: str | None, condition: str | None, quote: Callable[[str], str]) -> Relation:
         """A table under its name, so that a filter may write `orders.status`."""
         full = quote(name) if schema is None else f"{quote(schema)}.{quote(name)}"
-        return cls(sql=f"{full} {dialect.alias_word}{quote(name)}", alias=quote(name), condition=condition)
+        return cls(sql=f"{full} AS {quote(name)}", alias=quote(name), condition=condition)
 
     @classmethod
-    def query(cls, sql: str, condition: str | None, dialect: Dialect) -> Relation:
+    def query(cls, sql: str, condition: str | None) -> Relation:
         """A query, on separate lines, so that a comment at its end ends there."""
-        return cls(
-            sql=f"(\n{sql}\n) {dialect.alias_word}poller_query", alias="poller_query", condition=condition, wrapped=True
-        )
+        return cls(sql=f"(\n{sql}\n) AS poller_query", alias="poller_query", condition=condition, wrapped=True)
 
 
 @dataclass(frozen=True)
 class Range:
-    """An interval of the order: a condition and what it binds."""
+    """An interval of the order: a condition and what it binds.
 
-    where: str
+    Attributes:
+        shape: equal for the same condition of one `Statements`.
+    """
+
+    where: Condition = field(compare=False)
     params: Params
+    shape: Hashable
+
+
+def plain(sql: str) -> ColumnElement[Any]:
+    """An expression of SQL that is ready for `sqlalchemy.text`."""
+    return sa.literal_column(sql.replace("\\:", ":"))
 
 
 class Statements:
@@ -70,20 +88,20 @@ class Statements:
         # A key column that is also the cursor column is equal everywhere inside a tie: it need not be compared again.
         self._keys = [key for key in keys if key.name != cursor.name]
         self._all_keys = keys
-        self._key_holds_cursor = len(self._keys) < len(keys)
         self._quoted: Callable[[str], str] = lambda name: f"{relation.alias}.{quote(name)}"
-        c = self._quoted(cursor.name)
-        self._c = c
-        self._k = [self._quoted(key.name) for key in self._keys]
-        self._order = ", ".join([c, *self._k])
-        chosen = [f"{relation.alias}.*"] if projection is None else [self._quoted(name) for name in projection]
-        rendered = [dialect.render(c, cursor), *(dialect.render(self._quoted(h.name), h) for h in helpers)]
-        texts = [dialect.text(self._quoted(column.name), column) for column in ordering]
-        named = [f"{sql} {dialect.alias_word}poller_cursor_{i}" for i, sql in enumerate(rendered)]
-        named += [f"{sql} {dialect.alias_word}poller_ordering_{i}" for i, sql in enumerate(texts)]
-        self._named = named
-        self._select = ", ".join([*chosen, *named])
-        self._select_exact = ", ".join([*chosen, *named[1:]])
+        self._from = sa.text(relation.sql)
+        self._condition = [] if relation.condition is None else [sa.text(relation.condition)]
+        self._c = plain(self._quoted(cursor.name))
+        self._k = [plain(self._quoted(key.name)) for key in self._keys]
+        self._order = [self._c, *self._k]
+        chosen = ["*"] if projection is None else projection
+        self._chosen = [plain(f"{relation.alias}.*" if name == "*" else self._quoted(name)) for name in chosen]
+        rendered = [dialect.render(self._quoted(one.name), one) for one in (cursor, *helpers)]
+        texts = [dialect.text(self._quoted(one.name), one) for one in ordering]
+        self._named = [plain(sql).label(f"poller_cursor_{i}") for i, sql in enumerate(rendered)]
+        self._named += [plain(sql).label(f"poller_ordering_{i}") for i, sql in enumerate(texts)]
+        self._after: list[ColumnElement[Any]] = []
+        self._kept: dict[Hashable, Any] = {}
 
     # ---------------------------------------------------------------------------------------------------- the page
 
@@ -92,201 +110,220 @@ class Statements:
     ) -> list[Range]:
         """The intervals to read one after the other: one, or two where a tie has to be read separately. `until`: no row
         beyond it either."""
-        fixed, params = self._fixed(below, inclusive=inclusive)
-        if until is not None:
-            up_to, end = self._up_to(until)
-            fixed, params = [*fixed, up_to], params | end
-        if after is None or after.tiebreaker is None or self._dialect.form is not PageForm.TWO_RANGES or not self._k:
-            condition, bound = self._after(after)
-            return [Range(_join([*fixed, condition]), params | bound)]
-        value, bound = self._value(after)
-        inside, keys = self._key_condition(after, ">", self._dialect.key_form)
-        return [
-            Range(_join([*fixed, self._dialect.tie(self._c, value), inside]), params | bound | keys),
-            Range(_join([*fixed, f"{self._c} > {value}"]), params | bound),
-        ]
+        shape = ("ranges", _shape(after), None if below is None else inclusive, _shape(until))
+        params = self._values(after) | self._values(until, "high", "h")
+        if below is not None:
+            params["bound"] = self._dialect.bind(below, self._cursor)
+
+        def made() -> list[Condition]:
+            fixed = self._fixed()
+            if below is not None:
+                end = self._value("bound")
+                fixed.append(self._c <= end if inclusive else self._c < end)
+            fixed += [] if until is None else [self._up_to(until)]
+            if after is None or after.tiebreaker is None or self._dialect.form is PageForm.ROW_VALUES or not self._k:
+                return [and_(*fixed, *self._behind(after))]
+            value = self._value()
+            tie = and_(self._c >= value, self._c <= value) if self._dialect.ties_are_ranges else self._c == value
+            return [and_(*fixed, tie, self._inside(">", form=self._dialect.key_form)), and_(*fixed, self._c > value)]
+
+        return [Range(where, params, (shape, at)) for at, where in enumerate(self._once(shape, made))]
 
     def of_key(self, key: Mapping[str, KeyValue]) -> Range:
         """The rows with this key, of all columns of the key: one at most."""
-        fixed, params = self._fixed(None)
-        for i, column in enumerate(self._all_keys):
-            fixed.append(f"{self._quoted(column.name)} = {self._dialect.cast(f':k{i}', column)}")
-            params = params | {f"k{i}": self._dialect.bind(key[column.name], column)}
-        return Range(_join(fixed), params)
+        params = {f"k{i}": self._dialect.bind(key[one.name], one) for i, one in enumerate(self._all_keys)}
+        return Range(self._once("key", lambda: and_(*self._fixed(), *self._same_key())), params, "key")
 
     def of_key_from(self, at: Cursor) -> Range:
         """The row with a cursor's key, if it is at this cursor or a later one."""
-        found, (value, bound) = self.of_key(at.tiebreaker or {}), self._value(at)
-        return Range(f"{found.where} AND {self._c} >= {value}", found.params | bound)
+        params = self.of_key(at.tiebreaker or {}).params | self._limit(at)
+        where = self._once("from", lambda: and_(*self._fixed(), *self._same_key(), self._c >= self._value()))
+        return Range(where, params, "from")
 
     def up_to(self, at: Cursor) -> Range:
         """The rows with a cursor's value or a lower one."""
-        fixed, _ = self._fixed(None)
-        value, bound = self._value(at)
-        return Range(_join([*fixed, f"{self._c} <= {value}"]), bound)
+        where = self._once("up to", lambda: and_(*self._fixed(), self._c <= self._value()))
+        return Range(where, self._limit(at), "up to")
 
-    def select(self, interval: Range, limit: int, *, exact: bool = False) -> tuple[str, Params]:
+    def select(self, interval: Range, limit: int, *, exact: bool = False) -> tuple[Query, Params]:
         """Up to `limit` rows of an interval: the user's columns, the cursor's text (unless the driver's value is
         `exact`), the other helpers, the ordering key's texts."""
-        rest = f"FROM {self._relation.sql} WHERE {interval.where} ORDER BY {self._order}"
-        return self._dialect.limited(self._select_exact if exact else self._select, rest, limit), interval.params
 
-    def any_of(self, interval: Range) -> tuple[str, Params]:
+        def made() -> Query:
+            return self._rows(interval.where, limit, *self._chosen, *self._named[1 if exact else 0 :], *self._after)
+
+        return self._once((interval.shape, limit, exact), made), interval.params
+
+    def any_of(self, interval: Range) -> tuple[Query, Params]:
         """Whether an interval has a row: the page's statement for one row, without its values."""
-        rest = f"FROM {self._relation.sql} WHERE {interval.where} ORDER BY {self._order}"
-        return self._dialect.limited(f"1 {self._dialect.alias_word}poller_1", rest, 1), interval.params
+        made = self._once((interval.shape, "any"), lambda: self._rows(interval.where, 1, _ONE))
+        return made, interval.params
 
     def showing(self, chosen: Sequence[str], after: Sequence[str]) -> Statements:
         """The same with these expressions for the user's columns, and others after all helpers."""
         other = copy(self)
-        other._select = ", ".join([*chosen, *self._named, *after])
-        other._select_exact = ", ".join([*chosen, *self._named[1:], *after])
+        other._chosen, other._after, other._kept = [*map(plain, chosen)], [*map(plain, after)], {}
         return other
 
     # --------------------------------------------------------------------------------------------------- the counts
 
-    def lag(self, interval: Range, cap: int, *, nulls: int | None = None) -> tuple[str, Params]:
+    def lag(self, interval: Range, cap: int, *, nulls: int | None = None) -> tuple[Query, Params]:
         """Of an interval: how many rows up to `cap`, the oldest cursor as text, and the server's clock. With `nulls`
         also, as `nulls` counts it, how many rows have no cursor."""
-        rest = f"FROM {self._relation.sql} WHERE {interval.where} ORDER BY {self._order}"
-        inner = self._dialect.limited(f"{self._c} {self._dialect.alias_word}poller_c", rest, cap)
-        timed = self._cursor.family in MOMENTS or self._cursor.form is not None  # not every type that sorts has a MIN
-        oldest = self._dialect.render("MIN(poller_c)", self._cursor) if timed else "NULL"
-        word = self._dialect.alias_word
-        found = {"poller_many": "COUNT(*)", "poller_oldest": oldest, "poller_clock": self._dialect.clock}
-        named = ", ".join(f"{expression} {word}{name}" for name, expression in found.items())
-        sql = f"SELECT {named} FROM ({inner}) {word}poller_p"
-        if nulls is not None:
-            missing = self.nulls(nulls, f" {word}poller_missing")[0]
-            sql = f"SELECT * FROM ({sql}) {word}poller_l CROSS JOIN ({missing}) {word}poller_n"
-        return sql, interval.params
 
-    def between(self, low: Cursor | None, high: Cursor, cap: int) -> tuple[str, Params]:
+        def made() -> Query:
+            page = self._rows(interval.where, cap, self._c.label("poller_c")).subquery("poller_p")
+            timed = self._cursor.family in MOMENTS or self._cursor.form is not None  # not all that sorts has a MIN
+            oldest = plain(self._dialect.render("MIN(poller_c)", self._cursor)) if timed else sa.null()
+            found = [sa.func.count().label("poller_many"), oldest.label("poller_oldest")]
+            counted = sa.select(*found, plain(self._dialect.clock).label("poller_clock")).select_from(page)
+            if nulls is None:
+                return counted
+            missing = self.nulls(nulls)[0].subquery("poller_n")
+            return sa.select(sa.text("*")).select_from(counted.subquery("poller_l").join(missing, sa.true()))
+
+        return self._once((interval.shape, "lag", cap, nulls), made), interval.params
+
+    def between(self, low: Cursor | None, high: Cursor, cap: int) -> tuple[Query, Params]:
         """How many rows there are after `low` and up to `high`, counted up to `cap`."""
         where, params = self._between(low, high)
         return self._counted(where, cap), params
 
-    def at(self, low: Cursor | None, high: Cursor, number: int) -> tuple[str, Params]:
+    def at(self, low: Cursor | None, high: Cursor, number: int) -> tuple[Query, Params]:
         """The row with that number, from 1, of those after `low` and up to `high`."""
         where, params = self._between(low, high)
-        rest = f"FROM {self._relation.sql} WHERE {where} ORDER BY {self._order}"
-        return self._dialect.at(self._select, rest, number - 1), params
+        return self._rows(where, 1, *self._chosen, *self._named).offset(sa.literal(number - 1, sa.BigInteger)), params
 
-    def nulls(self, cap: int, named: str = "") -> tuple[str, Params]:
+    def nulls(self, cap: int) -> tuple[Query, Params]:
         """How many rows have no cursor, up to `cap`."""
         claimed = self._cursor.nullable is None and not self._relation.wrapped
-        missing = self._dialect.is_null(self._c) if claimed else f"{self._c} IS NULL"
-        return self._counted(_join([self._relation.condition, missing]), cap, named), {}
+        missing = self._dialect.is_null(self._quoted(self._cursor.name))
+        return self._counted(and_(*self._condition, plain(missing) if claimed else self._c.is_(None)), cap), {}
 
-    def holding(self) -> str:
+    def holding(self) -> Query:
         """Whether any row's cursor is this very value (`:v`)."""
-        value = self._dialect.cast(":v", self._cursor)
-        return self._counted(_join([self._relation.condition, f"{self._c} = {value}"]), 1)
+        return self._counted(and_(*self._condition, self._c == self._value()), 1)
 
-    def bad_keys(self, cap: int) -> list[tuple[str, str]]:
+    def bad_keys(self, cap: int) -> list[tuple[str, Query]]:
         """Where no constraint proves the key: whether any of `cap` rows has a NULL in it, and whether two share it."""
-        keys = [*self._k, self._c] if self._key_holds_cursor else self._k
-        names = [f"poller_k{i}" for i in range(len(keys))]
-        columns = ", ".join(f"{k} {self._dialect.alias_word}{n}" for k, n in zip(keys, names, strict=True))
-        filtered = f" WHERE {self._relation.condition}" if self._relation.condition else ""
-        inner = self._dialect.limited(columns, f"FROM {self._relation.sql}{filtered}", cap)
-        source = f"FROM ({inner}) {self._dialect.alias_word}poller_p"
-        group = ", ".join(names)
-        grouped = f"SELECT {group} {source} GROUP BY {group} HAVING COUNT(*) > 1"
-        missing = " OR ".join(f"{n} IS NULL" for n in names)
+        keys = [*self._k, self._c] if len(self._keys) < len(self._all_keys) else self._k
+        named = [key.label(f"poller_k{i}") for i, key in enumerate(keys)]
+        page = sa.select(*named).select_from(self._from).where(*self._condition).limit(cap).subquery("poller_p")
+        twice = sa.select(*page.c).group_by(*page.c).having(sa.func.count() > 1).subquery("poller_g")
+        missing = or_(*(one.is_(None) for one in page.c))
         return [
-            ("NULL", self._dialect.limited("COUNT(*)", f"{source} WHERE {missing}", 1)),
-            ("twice", f"SELECT COUNT(*) FROM ({grouped}) {self._dialect.alias_word}poller_g"),
+            ("NULL", sa.select(sa.func.count()).select_from(page).where(missing)),
+            ("twice", sa.select(sa.func.count()).select_from(twice)),
         ]
 
     # ----------------------------------------------------------------------------------------------------- one value
 
-    def round_trip(self, column: Column) -> str:
-        """A text through the column's type and back, in the column's own form."""
-        return f"SELECT {self._dialect.render(self._dialect.cast(':v', column), column)}{self._dialect.one_row}"
+    def round_trip(self, column: Column) -> Query:
+        """A text (`:v`) through the column's type and back, in the column's own form."""
+        given = sa.select(self._value("v", column).label("poller_v")).subquery("poller_q")
+        return sa.select(plain(self._dialect.render("poller_v", column))).select_from(given)
 
-    def clock(self) -> str:
+    def clock(self) -> Query:
         """The server's clock in UTC."""
-        return f"SELECT {self._dialect.clock}{self._dialect.one_row}"
+        return sa.select(plain(self._dialect.clock))
 
-    def highest(self, *, below: bool = False) -> str:
+    def highest(self, *, below: bool = False) -> Query:
         """The greatest cursor as text; `below`: of those below `:below`."""
-        limit = f"{self._c} < {self._dialect.cast(':below', self._cursor)}" if below else None
-        condition = _join([self._relation.condition, f"{self._c} IS NOT NULL", limit])
-        rest = f"FROM {self._relation.sql} WHERE {condition} ORDER BY {self._c} DESC"
-        return self._dialect.limited(self._dialect.render(self._c, self._cursor), rest, 1)
+        limit = [self._c < self._value("below")] if below else []
+        text = plain(self._dialect.render(self._quoted(self._cursor.name), self._cursor))
+        found = sa.select(text).select_from(self._from).where(*self._fixed(), *limit)
+        return found.order_by(self._c.desc()).limit(1)
 
     # --------------------------------------------------------------------------------------------------------- parts
 
-    def _fixed(self, below: str | None, *, inclusive: bool = False) -> tuple[list[str | None], Params]:
-        conditions: list[str | None] = [self._relation.condition, f"{self._c} IS NOT NULL"]
-        if below is None:
-            return conditions, {}
-        conditions.append(f"{self._c} {'<=' if inclusive else '<'} {self._dialect.cast(':bound', self._cursor)}")
-        return conditions, {"bound": self._dialect.bind(below, self._cursor)}
+    def _once(self, shape: Hashable, make: Callable[[], _T]) -> _T:
+        """What was made for this shape before."""
+        found: _T | None = self._kept.get(shape)
+        if found is None:
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            found = self._kept[shape] = make()
+        return found
 
-    def _between(self, low: Cursor | None, high: Cursor) -> tuple[str, Params]:
-        fixed, params = self._fixed(None)
-        above, bound = self._after(low)
-        up_to, end = self._up_to(high)
-        return _join([*fixed, above, up_to]), params | bound | end
+    def _rows(self, where: Condition, limit: int, *columns: ColumnElement[Any]) -> Query:
+        found = sa.select(*columns).set_label_style(sa.LABEL_STYLE_NONE).select_from(self._from)
+        return found.where(where).order_by(*self._order).limit(limit)
 
-    def _value(self, at: Cursor, name: str = "v") -> tuple[str, Params]:
-        return self._dialect.cast(f":{name}", self._cursor), {name: self._dialect.bind(at.value, self._cursor)}
+    def _counted(self, where: Condition, cap: int) -> Query:
+        page = sa.select(_ONE).select_from(self._from).where(where).limit(cap).subquery("poller_p")
+        return sa.select(sa.func.count().label("poller_counted")).select_from(page)
 
-    def _after(self, after: Cursor | None) -> tuple[str | None, Params]:
+    def _fixed(self) -> list[Any]:
+        return [*self._condition, self._c.is_not(None)]
+
+    def _between(self, low: Cursor | None, high: Cursor) -> tuple[Condition, Params]:
+        where = self._once(
+            ("between", _shape(low), _shape(high)),
+            lambda: and_(*self._fixed(), *self._behind(low), self._up_to(high)),
+        )
+        return where, self._values(low) | self._values(high, "high", "h")
+
+    def _behind(self, after: Cursor | None) -> list[Condition]:
+        """Behind a cursor, in one condition."""
         if after is None:
-            return None, {}
-        value, params = self._value(after)
+            return []
+        value = self._value()
         if after.tiebreaker is None:
-            return f"{self._c} >= {value}", params
+            return [self._c >= value]
         if not self._k:
-            return f"{self._c} > {value}", params
+            return [self._c > value]
         if self._dialect.form is PageForm.ROW_VALUES:
-            binds, keys = self._key_binds(after, "k")
-            return f"({self._order}) > ({', '.join([value, *binds])})", params | keys
-        inside, keys = self._key_condition(after, ">", PageForm.AND_OR)
-        return (
-            f"{self._c} >= {value} AND ({self._c} > {value} OR ({self._c} = {value} AND {inside}))",
-            params | keys,
-        )
+            return [sa.tuple_(*self._order) > sa.tuple_(value, *self._parts("k"))]
+        return [self._c >= value, or_(self._c > value, and_(self._c == value, self._inside(">")))]
 
-    def _up_to(self, high: Cursor) -> tuple[str, Params]:
+    def _up_to(self, high: Cursor) -> Condition:
         """Not after `high`; below it, where it means "at or after"."""
-        value, params = self._value(high, "high")
+        value = self._value("high")
         if high.tiebreaker is None:
-            return f"{self._c} < {value}", params
-        inside, keys = self._key_condition(high, "<=", PageForm.AND_OR, prefix="h")
-        tie = f"({self._c} = {value} AND {inside})" if self._k else f"{self._c} = {value}"
-        return f"{self._c} <= {value} AND ({self._c} < {value} OR {tie})", params | keys
+            return self._c < value
+        tie = and_(self._c == value, self._inside("<=", "h")) if self._k else self._c == value
+        return and_(self._c <= value, or_(self._c < value, tie))
 
-    def _key_binds(self, at: Cursor, prefix: str) -> tuple[list[str], Params]:
-        given = at.tiebreaker or {}
-        params = {f"{prefix}{i}": self._dialect.bind(given[key.name], key) for i, key in enumerate(self._keys)}
-        return [self._dialect.cast(f":{prefix}{i}", key) for i, key in enumerate(self._keys)], params
+    def _same_key(self) -> list[Condition]:
+        return [plain(self._quoted(one.name)) == self._value(f"k{i}", one) for i, one in enumerate(self._all_keys)]
 
-    def _key_condition(self, at: Cursor, how: str, form: PageForm, prefix: str = "k") -> tuple[str, Params]:
+    def _inside(self, how: str, prefix: str = "k", form: PageForm = PageForm.AND_OR) -> Condition:
         """The key compared with the cursor's, inside a tie: `how` is `>` or `<=`."""
-        if not self._k:
-            return "1 = 1", {}
-        binds, params = self._key_binds(at, prefix)
+        parts = self._parts(prefix)
+        if len(self._k) > 1 and form is PageForm.ROW_VALUES:
+            return sa.tuple_(*self._k) > sa.tuple_(*parts) if how == ">" else sa.tuple_(*self._k) <= sa.tuple_(*parts)
+        found: Condition = self._k[-1] > parts[-1] if how == ">" else self._k[-1] <= parts[-1]
+        for column, part in zip(self._k[-2::-1], parts[-2::-1], strict=True):
+            found = or_(column > part if how == ">" else column < part, and_(column == part, found))
         if len(self._k) == 1:
-            return f"{self._k[0]} {how} {binds[0]}", params
-        if form is PageForm.ROW_VALUES:
-            return f"({', '.join(self._k)}) {how} ({', '.join(binds)})", params
-        strict = how[0]
-        condition = f"{self._k[-1]} {how} {binds[-1]}"
-        for column, bind in zip(self._k[-2::-1], binds[-2::-1], strict=True):
-            condition = f"({column} {strict} {bind} OR ({column} = {bind} AND {condition}))"
+            return found
         # The first key's range as well, so that an index on it is used.
-        return f"{self._k[0]} {strict}= {binds[0]} AND {condition}", params
+        return and_(self._k[0] >= parts[0] if how == ">" else self._k[0] <= parts[0], found)
 
-    def _counted(self, where: str, cap: int, named: str = "") -> str:
-        inner = self._dialect.limited(
-            f"1 {self._dialect.alias_word}poller_1", f"FROM {self._relation.sql} WHERE {where}", cap
-        )
-        return f"SELECT COUNT(*){named} FROM ({inner}) {self._dialect.alias_word}poller_p"
+    def _parts(self, prefix: str) -> list[ColumnElement[Any]]:
+        return [self._value(f"{prefix}{i}", key) for i, key in enumerate(self._keys)]
+
+    def _value(self, name: str = "v", column: Column | None = None) -> ColumnElement[Any]:
+        """What is bound, as the type of a column, the cursor's unless another is given."""
+        # Another type would let a driver's dialect add a CAST of its own.
+        value: ColumnElement[Any] = sa.bindparam(name, type_=sa.types.NullType())
+        for kind in self._dialect.casts(column or self._cursor):
+            # `sqlalchemy.cast` leaves the CAST out if MySQL's dialect does not know the type.
+            value = Function("CAST", value.op("AS")(plain(kind)))
+        return value
+
+    def _values(self, at: Cursor | None, name: str = "v", prefix: str = "k") -> Params:
+        """What a cursor binds."""
+        if at is None:
+            return {}
+        found = self._limit(at, name)
+        for i, key in enumerate(self._keys if at.tiebreaker is not None else ()):
+            found[f"{prefix}{i}"] = self._dialect.bind((at.tiebreaker or {})[key.name], key)
+        return found
+
+    def _limit(self, at: Cursor, name: str = "v") -> Params:
+        return {name: self._dialect.bind(at.value, self._cursor)}
 
 
-def _join(conditions: Sequence[str | None]) -> str:
-    return " AND ".join(c for c in conditions if c)
+def _shape(at: Cursor | None) -> bool | None:
+    return None if at is None else at.tiebreaker is not None

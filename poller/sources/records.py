@@ -20,7 +20,7 @@ from poller.sources.database import Dialect, Records
 from poller.sources.inspection import Inspection, odd_value
 from poller.sources.keys import ReadPlan
 from poller.sources.options import Options
-from poller.sources.page import Statements
+from poller.sources.page import Query, Statements
 from poller.sources.sqlite.forms import mixed_forms
 
 PROBE = 10_000
@@ -91,7 +91,7 @@ def bad_key(options: Options, why: str) -> SourceError:
     )
 
 
-def refuse_bad_keys(database: Database, options: Options, checks: Iterable[tuple[str, str]]) -> None:
+def refuse_bad_keys(database: Database, options: Options, checks: Iterable[tuple[str, Query]]) -> None:
     """Return if none of the checks (`Statements.bad_keys`) finds a row. Raises: SourceError."""
     for what, sql in checks:
         if database.run(sql).rows[0][0]:

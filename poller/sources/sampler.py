@@ -32,9 +32,9 @@ class Asked:
 
     options: Options
     column: Column
-    clock: str
-    highest: str
-    highest_below: str
+    clock: sa.Executable
+    highest: sa.Executable
+    highest_below: sa.Executable
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def greatest(asked: Asked, rule: Rule, handed_out: Callable[[Connection], int] |
     def take(connection: Connection) -> Marked:
         following = None if handed_out is None else handed_out(connection) + 1
         now = _now(asked, connection)
-        value = connection.execute(sa.text(asked.highest)).scalar()
+        value = connection.execute(asked.highest).scalar()
         return Marked(None if value is None else str(value), now, following)
 
     return Sampler(rule, take)
@@ -81,7 +81,7 @@ def greatest(asked: Asked, rule: Rule, handed_out: Callable[[Connection], int] |
 
 def _now(asked: Asked, connection: Connection) -> Sample:
     """The server's clock, as if nothing were open."""
-    clock = datetime.fromisoformat(connection.execute(sa.text(asked.clock)).scalar_one())
+    clock = datetime.fromisoformat(connection.execute(asked.clock).scalar_one())
     return Sample(clock, clock, clock)
 
 

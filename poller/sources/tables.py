@@ -9,7 +9,7 @@ table is built of the records.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from poller.sources.facts import TableChanged
 from poller.sources.inspection import Inspection
 from poller.sources.keys import LazyCursors, LazyOrdering
 from poller.sources.options import Options
-from poller.sources.page import Range, Relation, Statements
+from poller.sources.page import Params, Query, Range, Relation, Statements
 from poller.sources.records import refuse_bad_records
 from poller.sources.session import Session
 
@@ -79,7 +79,7 @@ class _Select:
     exact: bool
     quoted: tuple[str, ...]
 
-    def sql(self, limit: int, *, here: bool = False) -> tuple[str, Mapping[str, Any]]:
+    def query(self, limit: int, *, here: bool = False) -> tuple[Query, Params]:
         """The statement for at most so many rows; `here`: with the session, as one more column."""
         quoted = list(zip(self.quoted, self.columns.kinds, strict=True))
         after = [several_dimensions(quoted)] if self.flagged else []
@@ -246,7 +246,7 @@ class TableSession(Session):
     def _by_psycopg(self, asked: _Select, limit: int) -> Any | None:
         """None where the columns are no longer these. Raises: SourceError naming a column whose values Arrow cannot
         hold."""
-        found = self.database.run(*asked.sql(limit))
+        found = self.database.run(*asked.query(limit))
         if not found.rows and asked.is_of_others([int(one[1]) for one in found.description]):
             return None  # no row under these types need not be none
         self.database.page_held_text = found.any_text or bool(self.database.page_held_text)
@@ -268,7 +268,8 @@ class TableSession(Session):
             return None  # lenient: some values psycopg could not convert
         try:
             self._refuse_adbc()
-            sql = with_literals(*asked.sql(limit, here=True))
+            query, params = asked.query(limit, here=True)
+            sql = with_literals(query.compile(self.database.engine), params)
         except (Unusable, NoLiteral) as error:
             self._say(error)
             return None

@@ -10,24 +10,22 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sqlalchemy import Compiled
+
 from poller.sources.user_sql.literals import literal
 
-_PARAMETER = re.compile(r"\\(?P<escaped>:\w*)(?![:\w])|(?<![:\w\\]):(?P<name>\w+)(?![:\w])")
-"""What `sqlalchemy.text` reads: `:name` is a parameter, `\\:` a colon."""
+_PARAMETER = re.compile(r"%\((?P<name>\w+)\)s|%%")
+"""As psycopg has them in a statement."""
 
 
 class NoLiteral(ValueError):
     """A value that no literal is written for."""
 
 
-def with_literals(sql: str, params: Mapping[str, Any]) -> str:
-    """PostgreSQL's statement for one of `sqlalchemy.text`. Raises: NoLiteral."""
-
-    def written(found: re.Match[str]) -> str:
-        name = found["name"]
-        return found["escaped"] if name is None else value(params[name])
-
-    return _PARAMETER.sub(written, sql)
+def with_literals(query: Compiled, params: Mapping[str, Any]) -> str:
+    """A statement as PostgreSQL takes it without parameters. Raises: NoLiteral."""
+    given = query.construct_params(params) or {}
+    return _PARAMETER.sub(lambda found: "%" if found["name"] is None else value(given[found["name"]]), str(query))
 
 
 def value(given: Any) -> str:

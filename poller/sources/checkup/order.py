@@ -32,8 +32,8 @@ def plan(subject: Subject) -> list[Finding]:
     slow: list[str] = []
     for place in (first, subject.idle):  # where the next page begins now, and when all is delivered
         for interval in statements.ranges(place, None):
-            sql, params = statements.select(interval, PAGE)
-            found = subject.checks.slow_parts(subject, sql, params)
+            query, params = statements.select(interval, PAGE)
+            found = subject.checks.slow_parts(subject, query, params)
             if found is None:
                 return []
             slow += found
@@ -149,8 +149,8 @@ def _read_and_dropped(subject: Subject) -> str:
         return ""
     count = 0
     for interval in statements.ranges(last, None):
-        sql, params = statements.select(interval, PAGE)
-        count += subject.checks.dropped(subject, sql, params)
+        query, params = statements.select(interval, PAGE)
+        count += subject.checks.dropped(subject, query, params)
     if count <= SMALL:
         return ""
     return f"{count:,}" if subject.checks.counts_reads else f"{SMALL:,} or more"

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Inspector
 
 from poller import once
@@ -124,7 +125,7 @@ class Subject:
             int(self.run(*statements.lag(interval, SMALL + 1)).rows[0][0]) for interval in statements.ranges(at, None)
         )
 
-    def run(self, sql: str, params: Mapping[str, Any] | None = None) -> Records:
+    def run(self, sql: str | sa.Executable, params: Mapping[str, Any] | None = None) -> Records:
         """One statement. Raises what the driver raises."""
         return self.session.database.run(sql, params)
 

@@ -129,19 +129,14 @@ class SqlServer(Dialect):
         """Of a type that is not known, such as a query's, as wide as any."""
         return f"CAST({sql} AS nvarchar(max))" if column.family is Family.UNFIT else self.render(sql, column)
 
-    def cast(self, bind: str, column: Column) -> str:
+    def casts(self, column: Column) -> tuple[str, ...]:
         """The older types read only three digits from a text, so it goes through datetime2(7)."""
-        if column.sql_type in {"datetime", "smalldatetime"}:
-            return f"CAST(CAST({bind} AS datetime2(7)) AS {column.sql_type})"
-        return super().cast(bind, column)
+        older = column.sql_type in {"datetime", "smalldatetime"}
+        return ("datetime2(7)", column.sql_type) if older else super().casts(column)
 
     def limited(self, select: str, rest: str, limit: int) -> str:
         """TOP."""
         return f"SELECT TOP ({limit:d}) {select} {rest}"
-
-    def at(self, select: str, rest: str, skip: int) -> str:
-        """OFFSET FETCH."""
-        return f"SELECT {select} {rest} OFFSET {skip:d} ROWS FETCH NEXT 1 ROWS ONLY"
 
     def unreadable(self, error: BaseException) -> bool:
         """A type that pyodbc does not know (hierarchyid, geography) is a driver's error."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sqlalchemy.exc import DBAPIError
 
 from poller.model.finding import Finding, ok, warn
-from poller.sources.checks import A_COLUMN, READER, Checks, Examined
+from poller.sources.checks import A_COLUMN, READER, Checks, Examined, Explained
 from poller.sources.columns import Column, Family
 from poller.sources.faults import Fault
+from poller.sources.page import Params, Query
 from poller.sources.stamping import Origin
 from poller.sources.user_sql.conditions import compared, parts
 from poller.sources.user_sql.literals import mysql_account
@@ -76,9 +77,9 @@ class MySqlChecks(Checks):
         needs = "PROCESS" if _mariadb(asked) else "PROCESS, XA_RECOVER_ADMIN"
         return f"CREATE USER {READER}; GRANT SELECT ON {table}, and {needs} ON *.*, TO {READER};"
 
-    def slow_parts(self, asked: Examined, sql: str, params: dict[str, Any]) -> list[str] | None:
+    def slow_parts(self, asked: Examined, query: Query, params: Params) -> list[str] | None:
         """Full scans and filesorts."""
-        records = asked.run(f"EXPLAIN FORMAT=TRADITIONAL {sql}", params)  # the default of MySQL 9 is a tree
+        records = asked.run(Explained("EXPLAIN FORMAT=TRADITIONAL", query), params)  # the default of MySQL 9 is a tree
         slow: list[str] = []
         for row in records.rows:
             step = {name.lower(): value for name, value in zip(records.names, row, strict=True)}
@@ -88,11 +89,11 @@ class MySqlChecks(Checks):
                 slow.append("Using filesort")
         return slow
 
-    def dropped(self, asked: Examined, sql: str, params: dict[str, Any]) -> int:
+    def dropped(self, asked: Examined, query: Query, params: Params) -> int:
         """The rows that the storage engine returned, less those of the page."""
         counters = "SHOW STATUS LIKE 'Handler_read%'"
         before = sum(int(row[1]) for row in asked.run(counters).rows)
-        found = len(asked.run(sql, params).rows)
+        found = len(asked.run(query, params).rows)
         after = sum(int(row[1]) for row in asked.run(counters).rows)
         again = sum(int(row[1]) for row in asked.run(counters).rows) - after
         return max(0, after - before - again - found)

@@ -107,6 +107,7 @@ class MySql(Dialect):
     family: ClassVar[str] = "mysql"
     keeps_objects = False
     schemas_are_databases: ClassVar[bool] = True
+    ties_are_ranges: ClassVar[bool] = True
     files_of_places: ClassVar[tuple[str, ...]] = ("read_default_file", "read_default_group")
     session_number: ClassVar[str] = "SELECT connection_id()"
     takes_z: ClassVar[bool] = False
@@ -322,11 +323,6 @@ class MySql(Dialect):
             yield
         finally:
             dbapi.encoding = before
-
-    def tie(self, cursor: str, value: str) -> str:
-        """No equality, for which the index may be used by the cursor alone, from the tie's first row on. A range uses
-        the key too."""
-        return f"{cursor} >= {value} AND {cursor} <= {value}"
 
     def classify(self, error: DBAPIError) -> Fault:
         """By the server's or client's error number."""

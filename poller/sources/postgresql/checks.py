@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from poller.model.finding import Finding, error, ok, warn
-from poller.sources.checks import READER, Checks, Examined
+from poller.sources.checks import READER, Checks, Examined, Explained
 from poller.sources.columns import Column, Family
 from poller.sources.columns.uniqueness import quoted
+from poller.sources.page import Params, Query
 from poller.sources.postgresql.bound import REFRESHED
 from poller.sources.postgresql.origin import origin
 from poller.sources.postgresql.row_security import row_security
@@ -101,19 +102,20 @@ class PostgreSqlChecks(Checks):
         table = asked.table if asked.options.table is not None else "its tables"
         return f"CREATE USER {READER}; GRANT SELECT ON {table}, and pg_read_all_stats, TO {READER};"
 
-    def slow_parts(self, asked: Examined, sql: str, params: dict[str, Any]) -> list[str] | None:
+    def slow_parts(self, asked: Examined, query: Query, params: Params) -> list[str] | None:
         """Whole scans and sorts."""
         slow: list[str] = []
-        for node in _nodes(asked.run(f"EXPLAIN (FORMAT JSON) {sql}", params).rows[0][0]):
+        for node in _nodes(asked.run(Explained("EXPLAIN (FORMAT JSON)", query), params).rows[0][0]):
             if node["Node Type"] == "Seq Scan":
                 slow.append(f"Seq Scan on {node.get('Relation Name')}")
             if node["Node Type"] in {"Sort", "Incremental Sort"}:  # of a whole tie, at least
                 slow.append(f"{node['Node Type']} by {', '.join(node.get('Sort Key', []))}")
         return slow
 
-    def dropped(self, asked: Examined, sql: str, params: dict[str, Any]) -> int:
+    def dropped(self, asked: Examined, query: Query, params: Params) -> int:
         """The rows that it read and a filter removed."""
-        found = asked.run(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {sql}", params).rows[0][0]
+        how = "EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON)"
+        found = asked.run(Explained(how, query), params).rows[0][0]
         return sum(int(node.get("Rows Removed by Filter", 0) * node.get("Actual Loops", 1)) for node in _nodes(found))
 
     def set_not_null(self, asked: Examined, column: str) -> str:

@@ -69,7 +69,7 @@ class _WriteLock(Remembering):
         """While a writer holds the lock."""
         clock, asked, rule = self._clock(connection), self._asked, self._rule
         below = render(clock - rule.behind, asked.column, asked.options.zone)
-        highest = connection.execute(sa.text(asked.highest_below), {"below": below}).scalar()
+        highest = connection.execute(asked.highest_below, {"below": below}).scalar()
         form = asked.column.form
         return Bound(
             kind=rule.kind,

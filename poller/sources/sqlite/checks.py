@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from poller.sources.checks import SMALL, Checks, Examined, same_row
+from poller.sources.checks import SMALL, Checks, Examined, Explained, same_row
+from poller.sources.page import Params, Query
 from poller.sources.stamping import Origin
 
 
@@ -15,14 +16,14 @@ class SqliteChecks(Checks):
     quotes_defaults: ClassVar[bool] = True
     keys_keep_names: ClassVar[bool] = False
 
-    def slow_parts(self, asked: Examined, sql: str, params: dict[str, Any]) -> list[str] | None:
+    def slow_parts(self, asked: Examined, query: Query, params: Params) -> list[str] | None:
         """Scans without an index, and sorts."""
-        details = [str(row[3]) for row in asked.run(f"EXPLAIN QUERY PLAN {sql}", params).rows]
+        details = [str(row[3]) for row in asked.run(Explained("EXPLAIN QUERY PLAN", query), params).rows]
         return [d for d in details if "USE TEMP B-TREE" in d or (d.startswith("SCAN") and "USING" not in d)]
 
-    def dropped(self, asked: Examined, sql: str, params: dict[str, Any]) -> int:
+    def dropped(self, asked: Examined, query: Query, params: Params) -> int:
         """0 where an index contains the filter."""
-        steps = [str(row[3]) for row in asked.run(f"EXPLAIN QUERY PLAN {sql}", params).rows]
+        steps = [str(row[3]) for row in asked.run(Explained("EXPLAIN QUERY PLAN", query), params).rows]
         listed = asked.run(f"PRAGMA index_list({asked.table.replace(':', chr(92) + ':')})").rows
         partial = {str(row[1]) for row in listed if row[4]}
         order = {name.lower() for name in asked.order}

@@ -25,11 +25,3 @@ def test_any_database_cuts_between_rows(any_db: str) -> None:
         assert [source.count_between(one.low, one.high, cap=1000)[0] for one in few] == [1, 1]
     finally:
         source.close()
-
-
-def test_sql_server_skips_rows_by_its_own_words() -> None:
-    """Compiled only: no SQL Server runs in the tests."""
-    from poller.sources.database import dialect_for
-
-    dialect = dialect_for("mssql")
-    assert dialect.at("a", "FROM t ORDER BY a", 7) == "SELECT a FROM t ORDER BY a OFFSET 7 ROWS FETCH NEXT 1 ROWS ONLY"

@@ -190,7 +190,7 @@ class Timed:
         run = session.database.run
 
         def counting(sql: str, params: dict[str, object] | None = None) -> object:
-            self.looks += "poller_form" in sql
+            self.looks += "poller_form" in str(sql)
             return run(sql, params)
 
         session.database.run = counting  # type: ignore[method-assign,assignment]

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
+from poller.sources.checks import Explained
 from tests.integration.sources.tables import closing, execute, orders
 from tests.support.mysql_family import numbers_to
 
@@ -74,8 +75,8 @@ def test_postgresql_walks_the_index_from_the_cursor_on(postgres_db: str, kind: s
             after = _at(postgres_db, number)
             statements = source._session.statements()
             (stretch,) = statements.ranges(after, "2026-06-01T00:00:00.000000Z"[: 26 + (kind == "timestamptz")])
-            sql, params = statements.select(stretch, LIMIT)
-            explained = _connection(source).execute(sa.text(f"explain (analyze, buffers) {sql}"), params)
+            query, params = statements.select(stretch, LIMIT)
+            explained = _connection(source).execute(Explained("explain (analyze, buffers)", query), params)
             plan = "\n".join(explained.scalars())
             assert re.search(r"Index Cond: .*ROW\(updated_at, id\) > ROW\(", plan), plan
             assert "Sort" not in plan
@@ -92,8 +93,8 @@ def test_sqlite_searches_the_index_and_sorts_nothing(sqlite_url: str) -> None:
         for number in PLACES:
             statements = source._session.statements()
             for stretch in statements.ranges(_at(sqlite_url, number), "2026-06-01 00:00:00"):
-                sql, params = statements.select(stretch, LIMIT)
-                explained: list[Any] = list(_connection(source).execute(sa.text(f"explain query plan {sql}"), params))
+                query, params = statements.select(stretch, LIMIT)
+                explained: list[Any] = list(_connection(source).execute(Explained("explain query plan", query), params))
                 steps = [row[3] for row in explained]
                 assert len(steps) == 1
                 assert steps[0].startswith("SEARCH orders USING INDEX orders_cursor (updated_at")
