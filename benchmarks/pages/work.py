@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from benchmarks.torture.tables import family
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
+from poller.sources.checks import Explained
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,10 @@ def work_of(source: SqlSource, url: str, after: Cursor | None, limit: int) -> Wo
     counted = COUNTED[family(url)]
     units, plans = 0, []
     left = limit
-    statements = source._session.statements()
+    statements = source._session.table.statements()
     for interval in statements.ranges(after, bound):  # as the source itself goes on from one to the next
-        sql, params = statements.select(interval, left)
-        found, more, plan = counted(connection, sql, params)
+        query, params = statements.select(interval, left)
+        found, more, plan = counted(connection, query, params)
         units, left = units + more, left - found
         plans.append(plan)
         if not left:
@@ -49,22 +50,22 @@ Counted = tuple[int, int, str]
 """Rows, units of work, the plan."""
 
 
-def _buffers(connection: sa.Connection, sql: str, params: dict[str, Any]) -> Counted:
-    report = connection.execute(sa.text(f"explain (analyze, buffers, format json) {sql}"), params).scalar_one()
+def _buffers(connection: sa.Connection, query: sa.Select[Any], params: dict[str, Any]) -> Counted:
+    report = connection.execute(Explained("explain (analyze, buffers, format json)", query), params).scalar_one()
     plan = report[0]["Plan"]
     return plan["Actual Rows"], plan["Shared Hit Blocks"] + plan["Shared Read Blocks"], json.dumps(plan)
 
 
-def _handler_reads(connection: sa.Connection, sql: str, params: dict[str, Any]) -> Counted:
+def _handler_reads(connection: sa.Connection, query: sa.Select[Any], params: dict[str, Any]) -> Counted:
     def reads() -> int:
         return sum(int(row[1]) for row in connection.execute(sa.text("show status like 'Handler_read%'")))
 
     before = reads()
-    found = len(connection.execute(sa.text(sql), params).all())
-    return found, reads() - before, _plan(connection, "explain format=json", sql, params)
+    found = len(connection.execute(query, params).all())
+    return found, reads() - before, _plan(connection, "explain format=json", query, params)
 
 
-def _steps(connection: sa.Connection, sql: str, params: dict[str, Any]) -> Counted:
+def _steps(connection: sa.Connection, query: sa.Select[Any], params: dict[str, Any]) -> Counted:
     tens = 0
 
     def ten() -> int:
@@ -75,17 +76,17 @@ def _steps(connection: sa.Connection, sql: str, params: dict[str, Any]) -> Count
     driver: Any = connection.connection.cursor().connection  # a detached connection no longer names it
     driver.set_progress_handler(ten, 10)
     try:
-        found = len(connection.execute(sa.text(sql), params).all())
+        found = len(connection.execute(query, params).all())
     finally:
         driver.set_progress_handler(None, 0)
-    return found, 10 * tens, _plan(connection, "explain query plan", sql, params)
+    return found, 10 * tens, _plan(connection, "explain query plan", query, params)
 
 
-def _plan(connection: sa.Connection, explain: str, sql: str, params: dict[str, Any]) -> str:
-    return "\n".join(str(row[-1]) for row in connection.execute(sa.text(f"{explain} {sql}"), params))
+def _plan(connection: sa.Connection, explain: str, query: sa.Select[Any], params: dict[str, Any]) -> str:
+    return "\n".join(str(row[-1]) for row in connection.execute(Explained(explain, query), params))
 
 
-COUNTED: dict[str, Callable[[sa.Connection, str, dict[str, Any]], Counted]] = {
+COUNTED: dict[str, Callable[[sa.Connection, sa.Select[Any], dict[str, Any]], Counted]] = {
     "postgresql": _buffers,
     "mysql": _handler_reads,
     "sqlite": _steps,

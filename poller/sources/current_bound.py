@@ -131,7 +131,7 @@ class CurrentBound:
         Raises: ConfigError naming `cursor_time_zone` or `settle`.
         """
         o = self._options
-        if o.bound in ("delay", "none") or o.cursor_kind != "timestamp+pk":
+        if o.bound in ("delay", "none") or not o.is_timed:
             return
         family = self._database.dialect.family
         cursor = stamping.watched(family, o)

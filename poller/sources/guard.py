@@ -72,7 +72,7 @@ class Guard:
         may_retry = True
         while True:
             database.begin_work()
-            had_learned = self._session.known is not None
+            had_learned = self._session.table.known is not None
             try:
                 done = work()
                 database.end_work(keep=keep(done))
@@ -98,7 +98,7 @@ class Guard:
                     failure = None if again and may_retry else self._failure(fault, error, hidden)
                     if failure is None:
                         once.forget()
-                    self._session.forget()
+                    self._session.table.forget()
                 elif isinstance(error, SQLAlchemyError):
                     database.discard()
                     failure = self._unsigned(error) or self._failure(Fault.OTHER, error)
@@ -135,7 +135,7 @@ class Guard:
         else:
             text = driver_text(failed) if isinstance(failed, DBAPIError) else str(failed)
             detail = self._scrub(text).rstrip(".")
-        o, known = self._options, self._session.known
+        o, known = self._options, self._session.table.known
         identity = tokens.identity_of(self._session.database.engine)
         if identity is not None and fault is Fault.UNREACHABLE and tokens.speaks_of_token(detail):
             fault = Fault.LOGIN

@@ -200,7 +200,7 @@ def _refuse_unknown(options: Options, names: tuple[str, ...], wanted: Iterable[s
 
 def _refuse_unfit(options: Options, cursor: Column, keys: tuple[Column, ...]) -> None:
     what = options.what
-    if options.cursor_kind == "timestamp+pk":
+    if options.is_timed:
         if cursor.odd is not None:
             raise mixed_forms(options, cursor.odd.form, cursor.odd.value, dict(cursor.odd.key))
         if cursor.family not in MOMENTS and cursor.form is None:

@@ -53,16 +53,12 @@ class Learned:
         self.whereabouts: Whereabouts | None = None
         self._asked: Hashable = None
         """The place that was asked; None before the first."""
-        self.basis: TableFacts | None = None
-        """The facts that the caller's cursor rests on, as far as known."""
-        self._read_basis: Mapping[str, Any] | None = None
-        """What they were read of."""
-        self._facts: tuple[TableFacts, TableFacts, dict[str, Any]] | None = None
-        """What was known without the guarantee, with the last bound's, and this as JSON."""
         self._watched = float("-inf")
         """When what no result shows was asked last."""
-        self._bare: TableFacts | None = None
-        """The facts of what is known, without the guarantee."""
+        self.when_forgotten: Callable[[], None] = lambda: None
+        """Called with `forget`."""
+        self.facts: TableFacts | None = None
+        """Of what is known, without the guarantee, which the bound says."""
         self.ordering: tuple[str, ...] = ()
         """The ordering key's columns; empty: the key columns serve."""
 
@@ -73,7 +69,8 @@ class Learned:
 
     def forget(self) -> None:
         """Ask again at the next read. The bound in force is not forgotten: it never moves back."""
-        self._known = self._statements = self._reader = self._empty_by = self._bare = None
+        self._known = self._statements = self._reader = self._empty_by = self.facts = None
+        self.when_forgotten()
 
     def order_by(self, columns: Sequence[str]) -> None:
         """Read these columns as the ordering key; none: the key columns serve."""
@@ -97,12 +94,11 @@ class Learned:
             self._empty_by = empty_by if known is None else None
             self._asked = None  # another object may have the name
         self.locate()
-        if self._known is not None and self._bare is None:
-            self._bare = self._facts_of(self._known)
+        if self._known is not None and self.facts is None:
+            self.facts = self._facts_of(self._known)
         return self._known
 
     def _facts_of(self, known: Inspection) -> TableFacts:
-        """What the database said, but for the guarantee, which the bound says."""
         said, digits, types = self.whereabouts, known.watch.digits, known.watch.types
         plain = [
             replace(
@@ -196,10 +192,15 @@ class Learned:
     def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
         """See `parsing.parse_cursor`."""
         known = self.learn()
-        return parse_cursor(self._column_reader(), known, value, pk)
+        return parse_cursor(self.column_reader(), known, value, pk)
 
-    def _column_reader(self) -> ColumnReader:
+    def column_reader(self) -> ColumnReader:
         return ColumnReader(self.database, self.options, self.statements())
+
+    @property
+    def helpers(self) -> tuple[Column, ...]:
+        """Whose texts stand behind the user's columns in a page, beside the cursor's."""
+        return () if self._reader is None else tuple(self._reader.helpers)
 
     def plan(self, names: Sequence[str], exact: Exact | None = None) -> ReadPlan:
         """Where the cursor's parts are in a page's records; `exact`: see `KeyReader.plan`."""
@@ -215,16 +216,16 @@ class Learned:
             return None
         return self.database.dialect.exact(cursor, self.database.driver_connection())
 
-    def _settled(self, cursor: Cursor | None, known: Inspection) -> Cursor | None:
+    def settled(self, cursor: Cursor | None, known: Inspection) -> Cursor | None:
         """See `parsing.settle`; asked once per cursor."""
         if cursor is None or cursor.tiebreaker is not None:
             return cursor
         key = (known.cursor, cursor.value)
         if self._settled_last is None or self._settled_last[0] != key:
-            self._settled_last = key, settle(self._column_reader(), cursor, known.cursor)
+            self._settled_last = key, settle(self.column_reader(), cursor, known.cursor)
         return self._settled_last[1]
 
-    def _refuse_changed_types(self, found: Records) -> None:
+    def refuse_other_types(self, found: Records) -> None:
         """A page is of use only under the types that it was asked for. If it shows the same as the page that led to the
         look at the table, nothing was changed since: some statements show types otherwise than one without rows."""
         wanted = {self.options.cursor_column, *self.options.pk_columns}
@@ -233,8 +234,8 @@ class Learned:
             self._shown = shown
             raise TableChanged
 
-    def _refuse_changed_table(self, known: Inspection, page: Page) -> None:
-        """As `_refuse_changed_types`, for what no result shows. A page without rows passes none: then it is asked now
+    def refuse_other_table(self, known: Inspection, page: Page) -> None:
+        """As `refuse_other_types`, for what no result shows. A page without rows passes none: then it is asked now
         and then."""
         watch, now = known.watch, time.monotonic()
         if watch.sql and (page.rows or now - self._watched >= WATCHED_EVERY):
@@ -243,7 +244,7 @@ class Learned:
             if not rows or tuple(rows[0]) != watch.found:
                 raise TableChanged
 
-    def _refuse_changed_settings(self, known: Inspection, page: Page) -> None:
+    def refuse_other_settings(self, known: Inspection, page: Page) -> None:
         """A function that a view, a query or a filter calls may have changed what texts depend on, since some row of
         this page. Raises: SourceError naming the setting."""
         rests_on = self.database.dialect.rests_on((known.cursor, *known.keys, *known.ordering))

@@ -43,6 +43,11 @@ class Options(SourceOptions):
         return plain_text(self.start_from)
 
     @property
+    def is_timed(self) -> bool:
+        """True if the cursor is a time."""
+        return self.cursor_kind == "timestamp+pk"
+
+    @property
     def parses_json(self) -> bool:
         """Whether `json` columns hold Python's values: a column of a `pyarrow.Table` has one type."""
         return self.json_values == "parsed" and self.format == "rows"

@@ -98,7 +98,7 @@ def settle(reader: ColumnReader, cursor: Cursor, column: Column) -> Cursor:
     """
     if cursor.tiebreaker is not None:
         return cursor
-    if reader.options.cursor_kind == "timestamp+pk":
+    if reader.options.is_timed:
         done = _DATE if column.family is Family.DATE else _RENDERED
         done = done if column.form is None else column.form.pattern()
     else:
@@ -120,7 +120,7 @@ def _of_unknown_column(reader: ColumnReader, text: str) -> str:
     options = reader.options
     if options.cursor_kind == "integer+pk" and not _INTEGER.fullmatch(text):
         raise _refused(reader, options.cursor_column, text, "integers")
-    if options.cursor_kind != "timestamp+pk":
+    if not options.is_timed:
         return text
     form = TextForm.of(text)
     if form is None:

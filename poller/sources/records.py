@@ -160,7 +160,7 @@ def _refuse_odd_moments(
     known: Inspection, options: Options, dialect: Dialect, records: Sequence[Sequence[Any]], plan: ReadPlan
 ) -> None:
     form = known.cursor.form
-    if form is not None and options.cursor_kind == "timestamp+pk":
+    if form is not None and options.is_timed:
         odd = _odd_record(form, records, plan.text_at)
         if odd is not None:
             raise mixed_forms(options, form, odd[plan.text_at], {name: odd[place] for name, place in plan.places})

@@ -61,7 +61,7 @@ def no_bound(asked: Asked, reason: str) -> Sampler:
 def delayed(asked: Asked, reason: str) -> Sampler:
     """The fallback: what is older than `settle`. Safe only while no transaction stays open longer."""
     reason, delay = f"{reason}; rows of transactions open longer than `settle` are missed", asked.options.delay
-    if asked.options.cursor_kind != "timestamp+pk":
+    if not asked.options.is_timed:
         return greatest(asked, Rule("heuristic", reason, asked.column, delay, "seen"))
     return Sampler(Rule("heuristic", reason, asked.column, delay), lambda c: _now(asked, c))
 
@@ -96,7 +96,7 @@ def shared(
         connection,
         kind=kind,
         ignored=o.bound_ignore_users,
-        numbers=o.cursor_kind != "timestamp+pk",
+        numbers=not o.is_timed,
         table=o.table or "",
     )
 

@@ -109,7 +109,7 @@ class SqlSource(InspectableSource):
         """In a child process: connection and samples are the parent's, also while another of its threads uses them."""
         self._session.database.reset_after_fork()
         self._session.bounding.reset_after_fork()
-        self._session.forget()
+        self._session.table.forget()
 
     def __repr__(self) -> str:
         return f"SqlSource({self._options.what!r}, {place(self._description.as_configured().database)!r})"
@@ -126,11 +126,11 @@ class SqlSource(InspectableSource):
     @property
     def ordering_key(self) -> tuple[str, ...]:
         """See `poller.ports.Source`."""
-        return self._session.ordering
+        return self._session.table.ordering
 
     @ordering_key.setter
     def ordering_key(self, columns: tuple[str, ...]) -> None:
-        self._session.order_by(columns)
+        self._session.table.order_by(columns)
 
     @property
     def exact(self) -> bool:
@@ -151,7 +151,7 @@ class SqlSource(InspectableSource):
     def describe(self) -> SourceDescription:
         """See `poller.ports.Source.describe`. What the configuration leaves to the server (a schema, a database) is
         known from the first read on."""
-        said = self._session.whereabouts
+        said = self._session.table.whereabouts
         if said is not None and said is not self._said:
             self._said, self._description = said, self._description.resolved(said.said)
         return self._description
@@ -159,14 +159,14 @@ class SqlSource(InspectableSource):
     def locate(self) -> SourceDescription:
         """`describe` with what the server says of the names in the configuration. Raises: SourceError."""
         if self.describe().left_open:
-            self._guard(self._session.locate)
+            self._guard(self._session.table.locate)
         return self.describe()
 
     def missing(self) -> SourceError | None:
         """Why the configured source cannot be read as it is configured: it cannot be reached, or has no such database,
         table or column; None where it can. Asks the server."""
         try:
-            self._guard(self._session.learn)
+            self._guard(self._session.table.learn)
         except SourceError as error:
             return error
         except ConfigError:
@@ -192,7 +192,7 @@ class SqlSource(InspectableSource):
         if wanted == "now":
             return self._guard(self._session.now)
         try:
-            return self._guard(lambda: self._session.parse_cursor(wanted, None))
+            return self._guard(lambda: self._session.table.parse_cursor(wanted, None))
         except SourceError as refused:
             if wanted not in refused.message:
                 raise
@@ -256,15 +256,15 @@ class SqlSource(InspectableSource):
 
     def facts(self) -> dict[str, Any] | None:
         """See `poller.ports.Source.facts`."""
-        return self._session.facts()
+        return self._session.basis.facts()
 
     def rests_on(self, facts: Mapping[str, Any] | None) -> None:
         """See `poller.ports.Source.rests_on`."""
-        self._session.rest_on(facts)
+        self._session.basis.rest_on(facts)
 
     def dated(self, cursor: Cursor) -> datetime | None:
         """See `poller.ports.Source.dated`."""
-        timed = self._options.cursor_kind == "timestamp+pk"
+        timed = self._options.is_timed
         return parse_utc(cursor.value, self._options.zone) if timed else None
 
     def close(self) -> None:
@@ -272,7 +272,7 @@ class SqlSource(InspectableSource):
         was learned of the table. May be used again afterwards."""
         self._session.bounding.close()
         self._session.database.close()
-        self._session.forget()
+        self._session.table.forget()
 
     # -------------------------------------------------------------------------- for the console, `check` and others
 
@@ -282,7 +282,7 @@ class SqlSource(InspectableSource):
         Every key column is required, except one that is the cursor column itself; without any key (None) the cursor
         means "at or after". Raises: SourceError naming a column.
         """
-        return self._guard(lambda: self._session.parse_cursor(value, pk))
+        return self._guard(lambda: self._session.table.parse_cursor(value, pk))
 
     def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
         """How many rows stand after `low` and up to `high` (None: the beginning), and whether `cap` cut the count."""
@@ -304,7 +304,7 @@ class SqlSource(InspectableSource):
         """The bound of this moment, as the next page would use it."""
 
         def work() -> Bound:
-            known = self._session.learn()
+            known = self._session.table.learn()
             return self._session.to_come() if known is None else self._session.sample(known)
 
         return self._guard(work)

@@ -506,7 +506,7 @@ _CHANGES = re.compile(
 
 def needs_zone(options: Options, column: Column) -> bool:
     """Whether the bound of this cursor rests on what its times mean."""
-    if options.cursor_kind != "timestamp+pk":
+    if not options.is_timed:
         return False
     if column.form is not None:
         return not column.form.zone

@@ -141,8 +141,8 @@ class TableSession(Session):
         self._many = False
         """Whether the last page was a large one."""
 
-    def forget(self) -> None:
-        super().forget()
+    def _forget_too(self) -> None:
+        super()._forget_too()
         self._before = self._columns or self._before
         self._columns = None
 
@@ -162,7 +162,7 @@ class TableSession(Session):
     def _read(self, known: Inspection, intervals: Sequence[Range], limit: int, bound: Bound) -> Page:
         if not self._is_psycopg():
             return self._built(known, intervals, limit, bound)
-        exact = self.exact(known)
+        exact = self.table.exact(known)
         if exact is not None:
             exact = replace(exact, alike=True)  # a column of a table has one type
         columns, table = self._table(known, intervals, limit, exact)
@@ -184,7 +184,7 @@ class TableSession(Session):
 
     def _collect(self, known: Inspection, intervals: Sequence[Range], limit: int, exact: Exact | None) -> Records:
         found = super()._collect(known, intervals, limit, exact)
-        self._collected = (found.rows, found.names[: self.plan(found.names, exact).width]) if found.rows else None
+        self._collected = (found.rows, found.names[: self.table.plan(found.names, exact).width]) if found.rows else None
         return found
 
     # ------------------------------------------------------------------------------------------- PostgreSQL's columns
@@ -208,21 +208,20 @@ class TableSession(Session):
 
     def _describe(self) -> _Columns:
         """The user's columns as the server describes them. Raises: TableChanged."""
-        chosen = f"{self.relation.alias}.*"
+        chosen = f"{self.table.relation.alias}.*"
         if self.options.columns is not None:
             names = dict.fromkeys([*self.options.columns, self.options.cursor_column, *self.options.pk_columns])
             chosen = ", ".join(map(self._quoted, names))
-        found = self.database.run(self.database.dialect.limited(chosen, f"FROM {self.relation.sql}", 0))
-        self._refuse_changed_types(found)
+        found = self.database.run(self.database.dialect.limited(chosen, f"FROM {self.table.relation.sql}", 0))
+        self.table.refuse_other_types(found)
         return _Columns(tuple((str(one[0]), int(one[1])) for one in found.description))
 
     def _quoted(self, name: str) -> str:
-        return f"{self.relation.alias}.{self.quote(name)}"
+        return f"{self.table.relation.alias}.{self.table.quote(name)}"
 
     def _select_of(self, known: Inspection, columns: _Columns, interval: Range, exact: Exact | None) -> _Select:
-        statements = self.statements()
-        assert self._reader is not None  # noqa: S101 - statements() made it
-        helpers = (exact is None) + len(self._reader.helpers) + len(known.ordering)
+        statements = self.table.statements()
+        helpers = (exact is None) + len(self.table.helpers) + len(known.ordering)
         flagged = any(kind.item for kind in columns.kinds)
         kinds = (*columns.kinds, *[_TEXT] * helpers, *[_FLAG] * flagged)
         quoted = tuple(map(self._quoted, columns.names))
@@ -264,7 +263,7 @@ class TableSession(Session):
 
     def _by_adbc(self, asked: _Select, limit: int) -> Any | None:
         """None where it cannot be read so, which is logged once, and not tried again for a while."""
-        if self.database.lenient or self.monotonic() < self._not_before:
+        if self.database.lenient or self.lags.monotonic() < self._not_before:
             return None  # lenient: some values psycopg could not convert
         try:
             self._refuse_adbc()
@@ -280,7 +279,7 @@ class TableSession(Session):
             if [field.type for field in table.schema] != [kind.type for kind in asked.kinds]:
                 raise Unusable("a column has another type than the server says")
         except Unusable as error:
-            self._not_before = self.monotonic() + AGAIN_AFTER
+            self._not_before = self.lags.monotonic() + AGAIN_AFTER
             self.bounding.drop()  # as after any error
             self._say(error)
             return None
@@ -321,13 +320,13 @@ class TableSession(Session):
         shape = Shape(columns.names, kinds, loads_of(kinds, table.columns, driver), zone)
         records = TableRecords(table, shape)
         names = (*columns.names, *(f"poller_{at}" for at in range(len(helpers) - len(known.ordering))))
-        plan = self.plan(names, exact)
+        plan = self.table.plan(names, exact)
         refuse_bad_records(known, self.options, self.database.dialect, records, plan, names)
         shown = table.select(range(width)).rename_columns(list(columns.names))
         return Page(
             rows=TableRows(shown, shape),
             cursors=LazyCursors(records, plan),
             bound=bound,
-            ordering=LazyOrdering(records, self.ordering) if known.ordering else None,
+            ordering=LazyOrdering(records, self.table.ordering) if known.ordering else None,
             table=Whole(shown),
         )

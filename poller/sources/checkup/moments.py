@@ -25,8 +25,8 @@ CAP = 10_000
 
 def time_zone(subject: Subject) -> list[Finding]:
     """What naive times mean, and whether the database stamps them so; and zones in which an hour repeats."""
-    known, zone = subject.session.learn(), subject.options.zone
-    if known is None or subject.options.cursor_kind != "timestamp+pk":
+    known, zone = subject.session.table.learn(), subject.options.zone
+    if known is None or not subject.options.is_timed:
         return []
     name = known.cursor.name
     if not stamping.needs_zone(subject.options, known.cursor):
@@ -88,10 +88,10 @@ def clock(subject: Subject) -> list[Finding]:
 def future(subject: Subject) -> list[Finding]:
     """Rows dated after now: the bound holds them back until their time has come."""
     session = subject.session
-    known = session.learn()
-    if known is None or subject.options.cursor_kind != "timestamp+pk":
+    known = session.table.learn()
+    if known is None or not subject.options.is_timed:
         return []
-    statements = session.statements()
+    statements = session.table.statements()
     now = subject.utcnow() + timedelta(seconds=subject.ahead.seconds)
     text = render(now + timedelta(seconds=APART), known.cursor, subject.options.zone)
     count = 0
@@ -124,7 +124,7 @@ def bound(subject: Subject) -> list[Finding]:
         return [warn("bound", "none: rows that commit late are lost, silently.", 'Set bound = "auto" in the source.')]
     if found.below_checkpoint:
         moves = "Set the checkpoint: poller reset-to-cursor, or poller reset-to-beginning."
-        timed = subject.options.cursor_kind == "timestamp+pk"
+        timed = subject.options.is_timed
         return [(warn if timed else error)("bound", f"{found.kind}: {found.reason}.", moves)]
     if found.clock_went_back:
         return [warn("bound", f"{found.kind}: the database's clock is lower than it was{why}; rows wait for it.")]
@@ -137,7 +137,7 @@ def bound(subject: Subject) -> list[Finding]:
         return [warn("bound", text, "Run it again: a process that just began knows little." if found.cold else "")]
     if found.kind == "heuristic":
         delay = subject.options.delay.total_seconds()
-        timed = subject.options.cursor_kind == "timestamp+pk"
+        timed = subject.options.is_timed
         text = f"heuristic: now less `settle` ({delay:g} s){why}." if timed else f"heuristic{why}."
         return [warn("bound", text, _grant(subject, found.reason or ""))]
     if held and (found.age_seconds or 0) > OLD:
@@ -154,7 +154,7 @@ def _above_counter(subject: Subject, known: Inspection, found: Bound) -> Finding
     session, free = subject.session, found.next or ""
     if subject.options.cursor_kind != "integer+pk" or found.kind == "heuristic" or not free.isdigit():
         return None
-    rows = subject.run(session.statements().highest()).rows
+    rows = subject.run(session.table.statements().highest()).rows
     highest = str(rows[0][0]) if rows else ""
     free = session.sample(known, subject.after).next or ""  # after the rows: they may have come since
     if not highest.isdigit() or not free.isdigit() or int(highest) < int(free):
@@ -172,12 +172,12 @@ def _above_counter(subject: Subject, known: Inspection, found: Bound) -> Finding
 def _found(subject: Subject) -> tuple[Inspection | None, Bound]:
     """What is known of the table, once it has a row, and the bound."""
     session = subject.session
-    known = session.learn()
+    known = session.table.learn()
     if known is None:
         return None, session.to_come(subject.after)
     found = session.sample(known, subject.after)
     if found.value is None and found.kind != "none":
-        found = session.bounding.wait(found, known, session.statements(), lambda: True)
+        found = session.bounding.wait(found, known, session.table.statements(), lambda: True)
     return known, found
 
 

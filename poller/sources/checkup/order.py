@@ -23,12 +23,12 @@ FORMS = 200_000
 
 def plan(subject: Subject) -> list[Finding]:
     """The plan of a page: whether every page reads or sorts the whole table."""
-    if subject.session.learn() is None:
+    if subject.session.table.learn() is None:
         return []
     if not subject.big:
         return [ok("plan", f"fewer than {SMALL + 1:,} rows: any plan will do")]
     first = subject.after or next(iter(subject.session.span(None, None, 1).cursors), None)
-    statements = subject.session.statements()
+    statements = subject.session.table.statements()
     slow: list[str] = []
     for place in (first, subject.idle):  # where the next page begins now, and when all is delivered
         for interval in statements.ranges(place, None):
@@ -48,11 +48,11 @@ def plan(subject: Subject) -> list[Finding]:
 def round_trip(subject: Subject) -> list[Finding]:
     """Whether each row's cursor, stored as text and bound back, leads to exactly the next row: tried on neighbours."""
     session = subject.session
-    known = session.learn()
+    known = session.table.learn()
     if known is None or "mixed" in subject.facts:
         return []
     end = time.monotonic() + PATIENCE
-    highest = session.database.run(session.statements().highest()).rows
+    highest = session.database.run(session.table.statements().highest()).rows
     last = None if not highest else Cursor(kind=subject.options.cursor_kind, value=str(highest[0][0]))
     proved = 0
     for place in dict.fromkeys([_text(None), _text(subject.after), _text(last)]):
@@ -97,13 +97,13 @@ def _pairs(subject: Subject, start: Cursor | None, end: float) -> tuple[int, Fin
 
 def forms(subject: Subject) -> list[Finding]:
     """SQLite sorts timestamps as text: one in another form than the others is read too early or never."""
-    known = subject.session.learn()
-    if known is None or known.cursor.form is None or subject.options.cursor_kind != "timestamp+pk":
+    known = subject.session.table.learn()
+    if known is None or known.cursor.form is None or not subject.options.is_timed:
         return []
     if subject.after is not None:
         subject.session.forms.look(known.cursor, subject.after)
-    column = f"{subject.session.relation.alias}.{subject.session.quote(known.cursor.name)}"
-    relation = subject.session.relation
+    column = f"{subject.session.table.relation.alias}.{subject.session.table.quote(known.cursor.name)}"
+    relation = subject.session.table.relation
     filtered = f" AND {relation.condition}" if relation.condition else ""
     sql = f"SELECT {column} FROM {relation.sql} WHERE {column} IS NOT NULL{filtered} LIMIT {FORMS}"  # noqa: S608
     values = [row[0] for row in subject.run(sql).rows]
@@ -126,7 +126,7 @@ def forms(subject: Subject) -> list[Finding]:
 
 def selective(subject: Subject) -> list[Finding]:
     """How many rows an idle page reads, measured where the database reports it."""
-    if subject.options.filter is None or subject.session.learn() is None:
+    if subject.options.filter is None or subject.session.table.learn() is None:
         return []
     try:
         read = _read_and_dropped(subject)
@@ -143,7 +143,7 @@ def selective(subject: Subject) -> list[Finding]:
 
 def _read_and_dropped(subject: Subject) -> str:
     """How many rows the idle page reads, in words; empty where they are few."""
-    statements = subject.session.statements()
+    statements = subject.session.table.statements()
     last = subject.idle
     if subject.rows_after(last) <= SMALL:
         return ""

@@ -99,7 +99,7 @@ class Subject:
 
         def ask() -> Ahead:
             before = self.utcnow()
-            text = str(self.run(self.session.statements().clock()).rows[0][0])
+            text = str(self.run(self.session.table.statements().clock()).rows[0][0])
             after = self.utcnow()
             apart = datetime.fromisoformat(text) - (before + (after - before) / 2)
             return Ahead(apart.total_seconds(), (after - before).total_seconds())
@@ -114,13 +114,13 @@ class Subject:
     @cached_property
     def idle(self) -> Cursor | None:
         """The checkpoint when all is delivered; None where no row passes the filter."""
-        found = self.run(self.session.statements().highest()).rows
+        found = self.run(self.session.table.statements().highest()).rows
         return None if not found else Cursor(kind=self.options.cursor_kind, value=str(found[0][0]))
 
     def rows_after(self, at: Cursor | None) -> int:
         """How many rows of the table are at a cursor or after it, whether they pass the filter or not; counted up to
         one more than `SMALL`."""
-        statements = self.session.statements_of(self.options.columns, filtered=False)
+        statements = self.session.table.statements_of(self.options.columns, filtered=False)
         return sum(
             int(self.run(*statements.lag(interval, SMALL + 1)).rows[0][0]) for interval in statements.ranges(at, None)
         )
@@ -135,7 +135,7 @@ class Subject:
 
     def name(self, column: str) -> str:
         """A name as a person would write it in this database."""
-        return self.session.quote(column).replace("\\:", ":")
+        return self.session.table.quote(column).replace("\\:", ":")
 
     @property
     def table(self) -> str:

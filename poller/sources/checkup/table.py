@@ -72,7 +72,7 @@ def key(subject: Subject) -> list[Finding]:
 def columns(subject: Subject) -> list[Finding]:
     """The columns exist, and their types fit the kind of cursor."""
     try:
-        known = subject.session.learn()
+        known = subject.session.table.learn()
     except SourceError as refused:
         if subject.weak_key and refused.column in subject.options.pk_columns:
             return []
@@ -91,7 +91,7 @@ def _typed(column: Column) -> str:
 
 def nulls(subject: Subject) -> list[Finding]:
     """Rows without a cursor: how many, and whether there may be any."""
-    o, known = subject.options, subject.session.known
+    o, known = subject.options, subject.session.table.known
     firm = known is not None and known.cursor.nullable is False
     if known is None and o.table is not None:  # no row yet, but the columns are known
         reflected = subject.database.dialect.table_columns(subject.inspector, o.table, o.schema_name)

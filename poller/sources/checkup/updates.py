@@ -64,7 +64,7 @@ def _value(subject: Subject, found: Origin) -> str:
     for rule in found.rules:
         if rule.is_default and rule.sql and read(rule.sql, subject.family)[0] in {Reading.FIXED, Reading.SESSION}:
             return f"({rule.sql.strip()})" if subject.checks.quotes_defaults else rule.sql.strip()
-    known = subject.session.learn()
+    known = subject.session.table.learn()
     if known is None:
         return ""
     if known.cursor.form is not None:

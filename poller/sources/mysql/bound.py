@@ -73,7 +73,7 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
     kept = engines(connection, o.schema_name, o.table, o.query)
     if kept.other is not None:
         return f"{kept.other}, whose transactions cannot be seen"
-    if o.cursor_kind == "timestamp+pk":
+    if o.is_timed:
         unseen = "" if kept.unknown is None else f"; the engines behind {kept.unknown} are not known, InnoDB is assumed"
         reason = f"sessions tracked from sample to sample{unseen}"
         return Sampler(Rule(Tracked.kind, reason, asked.column, o.settle), samples.take, samples)

@@ -139,7 +139,7 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
         )
 
     samples = shared(asked, kind, reading_of, make, connection)
-    if o.cursor_kind == "timestamp+pk":
+    if o.is_timed:
         return Sampler(Rule(kind, reason, asked.column, o.settle), samples.take, samples)
     return _counted(asked, Rule(kind, reason, asked.column, o.extra_delay, "counts"), samples, connection, name)
 

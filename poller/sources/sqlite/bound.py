@@ -102,7 +102,7 @@ class _WriteLock(Remembering):
 def sampler(asked: Asked, connection: Connection) -> Sampler | str:
     """How samples are taken of this file, or the reason (a `str`) why only a delay is left."""
     o = asked.options
-    if o.cursor_kind != "timestamp+pk":
+    if not o.is_timed:
         return _counted(asked, connection)
     if _read_only(connection):
         return "the file is read-only here, so the write lock cannot be taken"

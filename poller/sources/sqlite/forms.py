@@ -72,7 +72,7 @@ class FormWatch:
         """Look now for rows whose time has another form than `column.form`.
 
         Raises: SourceError naming both forms, a row, and the statement that fixes it."""
-        if column.form is None or self._options.cursor_kind != "timestamp+pk":
+        if column.form is None or not self._options.is_timed:
             return
         for sql, params in self.statements(column.form, after):
             for value, *key in self._database.run(sql, params).rows:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import sqlalchemy as sa
+
 from poller.databases.samplers import Remembering
 from poller.model.cursor import Cursor
 from poller.ports import Bound
@@ -54,7 +56,7 @@ def asked(column: Column = STAMP, **changes: Any) -> Asked:
         "schema_name": "dbo", "table": "orders",
     }  # fmt: skip
     given = {name: value for name, value in {**keys, **changes}.items() if value is not None}
-    return Asked(read_options(given), column, "CLOCK", "HIGHEST", "BELOW")
+    return Asked(read_options(given), column, *map(sa.text, ("CLOCK", "HIGHEST", "BELOW")))
 
 
 class Process:

@@ -90,7 +90,7 @@ def fails(source: SqlSource) -> None:
 EVENTS: dict[str, Callable[[SqlSource], None]] = {
     "reconnected": reconnects,
     "failed": fails,
-    "learned anew": lambda source: source._session.forget(),
+    "learned anew": lambda source: source._session.table.forget(),
     "recalled": lambda source: source.recall(source.remember() or {}),
     "closed": lambda source: source.close(),
 }

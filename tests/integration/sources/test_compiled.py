@@ -49,7 +49,8 @@ def _page(family: str, after: Cursor | None = AFTER, below: str | None = None, k
 
 def _text(family: str, query: sa.Select[Any]) -> str:
     """As a server of the family gets it, with its parameters as they are bound."""
-    return " ".join(str(query.compile(dialect=ENGINES[family](paramstyle="named"))).split())
+    made: Any = ENGINES[family]
+    return " ".join(str(query.compile(dialect=made(paramstyle="named"))).split())
 
 
 ORDERING = {

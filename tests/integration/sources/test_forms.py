@@ -185,7 +185,7 @@ class Timed:
         self.now, self.looks = 0.0, 0
         session = source._session
         session.forms = FormWatch(
-            session.database, session.options, session.relation, session.quote, monotonic=lambda: self.now
+            session.database, session.options, session.table.relation, session.table.quote, monotonic=lambda: self.now
         )
         run = session.database.run
 
@@ -218,7 +218,7 @@ def test_a_look_reads_along_the_index(sqlite_url: str, tmp_path: Path) -> None:
     make_orders(sqlite_url, TEES)
     with closing(orders(sqlite_url)) as source:
         cursor = source.page(None, 10).cursors[-1]
-        known = source._session.known
+        known = source._session.table.known
         assert known is not None
         assert known.cursor.form is not None
         for sql, params in source._session.forms.statements(known.cursor.form, cursor):

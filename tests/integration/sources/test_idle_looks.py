@@ -87,8 +87,8 @@ def test_a_row_without_a_cursor_stops_an_idle_look(idle: Idle) -> None:
 
 def test_once_a_minute_a_page_is_read(idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
     """It shows what a count does not: a column that has another type."""
-    now = idle.source._session.monotonic() + PAGE_EVERY
-    monkeypatch.setattr(idle.source._session, "monotonic", lambda: now)
+    now = idle.source._session.lags.monotonic() + PAGE_EVERY
+    monkeypatch.setattr(idle.source._session.lags, "monotonic", lambda: now)
     assert idle.look() == []
     assert idle.pages > 0
     assert (idle.look(), idle.pages) == ([], 0)

@@ -73,7 +73,7 @@ def test_postgresql_walks_the_index_from_the_cursor_on(postgres_db: str, kind: s
         source.page(None, 1)
         for number in PLACES:
             after = _at(postgres_db, number)
-            statements = source._session.statements()
+            statements = source._session.table.statements()
             (stretch,) = statements.ranges(after, "2026-06-01T00:00:00.000000Z"[: 26 + (kind == "timestamptz")])
             query, params = statements.select(stretch, LIMIT)
             explained = _connection(source).execute(Explained("explain (analyze, buffers)", query), params)
@@ -91,7 +91,7 @@ def test_sqlite_searches_the_index_and_sorts_nothing(sqlite_url: str) -> None:
     with closing(orders(sqlite_url, bound="delay")) as source:
         source.page(None, 1)
         for number in PLACES:
-            statements = source._session.statements()
+            statements = source._session.table.statements()
             for stretch in statements.ranges(_at(sqlite_url, number), "2026-06-01 00:00:00"):
                 query, params = statements.select(stretch, LIMIT)
                 explained: list[Any] = list(_connection(source).execute(Explained("explain query plan", query), params))

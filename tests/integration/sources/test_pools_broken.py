@@ -68,7 +68,7 @@ def test_a_session_may_end_before_any_statement(request: pytest.FixtureRequest, 
         sa.event.listen(sa.Engine, "before_cursor_execute", kill)
         try:
             for statement in range(1, 100):
-                source._session.forget()
+                source._session.table.forget()
                 source._session.bounding.close()
                 left[0] = statement
                 with suppress(SourceUnavailable):  # a session that is new is not asked twice

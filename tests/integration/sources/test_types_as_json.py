@@ -18,7 +18,7 @@ CURSOR = {"updated_at": {"family": "timestamp", "type": "timestamp without time 
 
 def learned(source: SqlSource) -> Inspection:
     assert source.page(None, 1) is not None
-    known = source._session.known
+    known = source._session.table.known
     assert known is not None
     return known
 

@@ -53,6 +53,6 @@ def test_one_that_was_validated_is_believed(postgres_db: str) -> None:
         connection.exec_driver_sql("update pg_constraint set convalidated = true where conname = 'said'")
     with closing(orders(postgres_db)) as source:
         source.page(None, 5)
-        known = source._session.known
+        known = source._session.table.known
     assert known is not None
     assert known.cursor.nullable is False

@@ -91,12 +91,13 @@ def test_the_count_shows_a_page_that_reads_more_than_it_delivers(any_db: str) ->
     finally:
         reader.close()
     where = _FORMS[family(any_db)]
-    sql = f"select * from pages where {where} order by updated_at, id limit {SMALL.limit}"
+    query = sa.select(sa.text("*")).select_from(sa.text("pages")).where(sa.text(where))
+    query = query.order_by(sa.text("updated_at, id")).limit(SMALL.limit)
     at = SMALL.places["tie"]
     engine = sa.create_engine(any_db, poolclass=sa.NullPool)
     with engine.connect() as connection:
         stamp = connection.execute(sa.text(f"select updated_at from pages where id = {at}")).scalar_one()
-        found, units, _ = COUNTED[family(any_db)](connection, sql, {"at": stamp, "id": at})
+        found, units, _ = COUNTED[family(any_db)](connection, query, {"at": stamp, "id": at})
     assert found == SMALL.limit
     assert units > AT_MOST * start
 
