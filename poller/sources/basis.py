@@ -19,17 +19,11 @@ _INCOMPARABLE = frozenset({Fault.VALUE, Fault.RANGE, Fault.OTHER})
 
 
 class Basis:
-    """The facts behind a cursor, compared with those of the table.
+    """The facts behind a cursor, compared with those of the table."""
 
-    Args:
-        held: whether a table that began again holds all rows back until a person acts, as long as its numbers are below
-            the cursor, and remembers it.
-    """
-
-    def __init__(self, table: Learned, held: Callable[[Inspection, Cursor], bool]) -> None:
+    def __init__(self, table: Learned) -> None:
         self._table = table
         self._options = table.options
-        self._held = held
         self.known: TableFacts | None = None
         """What the caller's cursor rests on, as far as that is known."""
         self._read_of: Mapping[str, Any] | None = None
@@ -65,8 +59,16 @@ class Basis:
         verdict = judge(replace(self._present[1], guarantee=self.known.guarantee), self._present[1], None)
         return verdict.error(self._options.what) if verdict.does is Does.WAIT else None
 
-    def begin(self, known: Inspection, after: Cursor | None) -> tuple[Cursor | None, TieAgain | None]:
-        """Where to begin behind a cursor. Raises: SourceUnavailable, until its facts are as they were; SourceError."""
+    def begin(
+        self, known: Inspection, after: Cursor | None, held: Callable[[Inspection, Cursor], bool]
+    ) -> tuple[Cursor | None, TieAgain | None]:
+        """Where to begin behind a cursor.
+
+        Args:
+            held: whether a table that began again holds all rows back until a person acts, as long as its numbers are
+                below the cursor, and remembers it.
+        Raises: SourceUnavailable, until its facts are as they were; SourceError.
+        """
         bare, present = self._table.facts, self._present
         is_present = present is not None and self.known is present[1] and bare is present[0]
         if after is not None and self.known is not None and bare is not None and not is_present:
@@ -77,7 +79,7 @@ class Basis:
             if verdict.does is Does.REPEAT and verdict.cursor is not None:
                 again = TieAgain(verdict.cursor, verdict.why, verdict.replaced)
                 return self._table.settled(verdict.cursor, known), again
-            if verdict.does is Does.REFUSE and self._held(known, after):
+            if verdict.does is Does.REFUSE and held(known, after):
                 return after, None
             if verdict.does is not Does.GO_ON:
                 self._table.forget()

@@ -33,14 +33,10 @@ class Lags:
         self.is_slow = False
         """True if the last count was not there in time; it is counted with no page then."""
         self._empty: tuple[Hashable, float] | None = None
-        """Where and when the last page was read that had no row; None where it had some."""
+        """Where and when the last page was read that had no row; None if it had some."""
         self.none_behind = False
         """True if the last count found no row at all."""
         self.monotonic = time.monotonic
-
-    def forget(self) -> None:
-        """The next page is read."""
-        self._empty = None
 
     def begin(self) -> None:
         """A page begins: what the last one left no row in says nothing any more."""
@@ -49,7 +45,7 @@ class Lags:
     def saw(self, page: Page, limit: int, after: Cursor | None, until: Cursor | None) -> None:
         """What a page says of the count after it: where it left no row."""
         rows, cursors, bound = page.rows, page.cursors, page.bound
-        self._empty = None if rows else (self._database.place(), self.monotonic())
+        self._empty = None if rows else (self._place(), self.monotonic())
         if len(rows) < limit and until is None and bound.value is not None and not bound.inclusive:
             self._looked_through = cursors[-1] if rows else after, bound.value
 
@@ -99,7 +95,10 @@ class Lags:
         if self._empty is None or not self.none_behind:
             return False
         place, at = self._empty
-        return place == self._database.place() and self.monotonic() - at < PAGE_EVERY
+        return place == self._place() and self.monotonic() - at < PAGE_EVERY
+
+    def _place(self) -> Hashable:
+        return self._database.place(), self._table.looks
 
     def _not_looked_through(self, after: Cursor | None) -> Cursor | None:
         """Right after a page that was not full: its bound, since no row was left below. With a filter that few rows

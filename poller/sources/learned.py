@@ -55,8 +55,8 @@ class Learned:
         """The place that was asked; None before the first."""
         self._watched = float("-inf")
         """When what no result shows was asked last."""
-        self.when_forgotten: Callable[[], None] = lambda: None
-        """Called with `forget`."""
+        self.looks = 0
+        """How often what was learned was forgotten: what rests on an earlier look serves no other page."""
         self.facts: TableFacts | None = None
         """Of what is known, without the guarantee, which the bound says."""
         self.ordering: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Learned:
     def forget(self) -> None:
         """Ask again at the next read. The bound in force is not forgotten: it never moves back."""
         self._known = self._statements = self._reader = self._empty_by = self.facts = None
-        self.when_forgotten()
+        self.looks += 1
 
     def order_by(self, columns: Sequence[str]) -> None:
         """Read these columns as the ordering key; none: the key columns serve."""

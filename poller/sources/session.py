@@ -53,8 +53,7 @@ class Session:
         self.database = database
         self.options = options
         self.table = Learned(database, options, relation, quote)
-        self.table.when_forgotten = self._forget_too
-        self.basis = Basis(self.table, self._is_held)
+        self.basis = Basis(self.table)
         self.lags = Lags(self.table)
         self.bounding = CurrentBound(database, options)
         self.forms = FormWatch(database, options, relation, quote)
@@ -63,12 +62,6 @@ class Session:
         self._json: tuple[Inspection, frozenset[str]] | None = None
         self.error_text = True
         """Whether messages may quote what a row holds."""
-
-    def _forget_too(self) -> None:
-        """With what was learned of the table: the last bound serves no other page, and the next page is read."""
-        self._coming = None
-        self.bounding.drop()
-        self.lags.forget()
 
     def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table | None:  # noqa: ARG002 - see TableSession
         """See `ports.Source.table_of`; `asking`: whether the database may be asked."""
@@ -123,7 +116,7 @@ class Session:
             lags.refuse_nulls()
             return Page(rows=[], cursors=[], bound=self.to_come(after), lag=None if lag_cap is None else lags.none())
         after, until = table.settled(after, known), table.settled(until, known)
-        stands, (after, tie) = after, self.basis.begin(known, after)
+        stands, (after, tie) = after, self.basis.begin(known, after, self._is_held)
         self.forms.look_at_times(known.cursor, after)
         reused = self.bounding.again(known) if again else None
         bound = reused or self.sample(known, stands)
@@ -165,7 +158,7 @@ class Session:
         known = self.table.learn()
         if known is None:
             return self.lags.none()
-        after, _ = self.basis.begin(known, self.table.settled(after, known))
+        after, _ = self.basis.begin(known, self.table.settled(after, known), self._is_held)
         return self.lags.count(known, after, cap)
 
     def look_again(self) -> None:
@@ -346,7 +339,7 @@ class Session:
             if bound.below_checkpoint:
                 return bound
         if kind == "auto":
-            place = self.database.place()
+            place = self.database.place(), self.table.looks
             if self._coming is None or self._coming[0] != place:
                 self._coming = place, self.bounding.choose(known, self.table.statements()).rule.kind
             kind = self._coming[1]

@@ -129,6 +129,8 @@ class TableSession(Session):
         self._own_engine = own_engine
         self._column_types: dict[str, Any] = {}
         self._columns: _Columns | None = None
+        self._seen_in = 0
+        """In which look at the table."""
         self._before: _Columns | None = None
         """What the columns were, for rows that are tried again while the server does not answer."""
         self._collected: tuple[Sequence[Sequence[Any]], Sequence[str]] | None = None
@@ -141,13 +143,14 @@ class TableSession(Session):
         self._many = False
         """Whether the last page was a large one."""
 
-    def _forget_too(self) -> None:
-        super()._forget_too()
-        self._before = self._columns or self._before
-        self._columns = None
+    def _follow(self) -> None:
+        """After another look at the table its columns are not known."""
+        if self._seen_in != self.table.looks:
+            self._seen_in, self._before, self._columns = self.table.looks, self._columns or self._before, None
 
     def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table:
         """See `Session.table_of`."""
+        self._follow()
         if asking and self._columns is None and self._is_psycopg():
             self._columns = self._anew(self._describe)
         columns = self._columns or self._before
@@ -194,6 +197,7 @@ class TableSession(Session):
     ) -> tuple[_Columns | None, Any]:
         """The rows as a table: the user's columns, then the helpers. Without columns: their names are no names."""
         (interval,) = intervals  # PostgreSQL's order is one interval
+        self._follow()
         for _ in range(3):
             columns = self._columns = self._columns or self._describe()
             if len(set(columns.names)) < len(columns.names):
