@@ -85,6 +85,8 @@ def _engine(url: URL, dialect: Dialect, timeout: timedelta, identity: Identity |
         identity=identity,
         hide_parameters=True,
         skip_autocommit_rollback=True,
+        # SQLAlchemy would take `%(v)s` in a name or a text of the user's for a parameter, where it numbers them itself.
+        **({"paramstyle": "named"} if dialect.is_file else {}),
         **options,
     )
 

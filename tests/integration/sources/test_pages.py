@@ -206,3 +206,20 @@ def test_threads_may_take_turns(any_db: str) -> None:
         with ThreadPoolExecutor(1) as other:
             assert [row["id"] for row in other.submit(source.page, after, 5).result().rows] == [3, 4]
             assert other.submit(lambda: source.lag(after, cap=5)).result().pending == 2
+
+
+@pytest.mark.parametrize("name", ["a:b", "100%", "%(v)s", ":k0", "it's", 'x"y', "back\\slash", "k0::int"])
+def test_names_and_texts_may_look_like_parameters(any_db: str, name: str) -> None:
+    mark = "`" if family(any_db) == "mysql" else '"'
+    table, said = (mark + one.replace(mark, 2 * mark) + mark for one in (name, f"said: {name}"))
+    kind = f"updated_at {TIMESTAMP[family(any_db)]} not null"
+    texts = ", ".join(f"({at}, '2026-01-05 10:00:0{at}', '{text}')" for at, text in enumerate((":v", "%(v)s", "x")))
+    driver = sa.create_engine(any_db, poolclass=sa.NullPool).raw_connection()
+    cursor = driver.cursor()
+    cursor.execute(f"create table {table} (id integer not null primary key, {kind}, {said} varchar(9))")
+    cursor.execute(f"insert into {table} values {texts}")
+    driver.commit()
+    driver.close()
+    for text, expected in ((":v", [1, 2]), ("%(v)s", [0, 2])):
+        with closing(orders(any_db, table=name, filter=f"{said} <> '{text}'")) as source:
+            assert [row["id"] for row in drain(source, 1)] == expected
