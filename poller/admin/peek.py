@@ -51,7 +51,7 @@ def write_table(peeked: Peek, file: Path) -> None:
     Raises: WrongArgument (the ending, a file that exists or cannot be written), ConfigError where pyarrow is not
         installed, SourceError where the values of a column do not fit together.
     """
-    from poller.sources.arrow.files import as_bytes, table_of
+    from poller.sources.arrow import as_bytes, table_of
 
     if file.suffix not in ENDINGS:
         raise WrongArgument(f"{file.name}: the ending says no format.", next_step="Name it .parquet or .arrow.")

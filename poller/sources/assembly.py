@@ -87,9 +87,8 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
     def session(on: Engine) -> Session:
         database = Database(on, dialect, o.query_timeout, form="parsed" if o.parses_json else "text", pool=pool)
         database.may_set = may_set
-        if o.format == "rows":
-            return Session(database, o, relation, quote)
-        return _tables(database, o, relation, quote, own_engine=not given)
+        tables = None if o.format == "rows" else dialect.tables(o.what, own_engine=not given)
+        return Session(database, o, relation, quote, tables)
 
     subject = Subject(url if isinstance(url, Engine) else parsed, dialect, o, relation, quote, identity)
     first_session = session(first)
@@ -110,17 +109,3 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
             left_open=dialect.left_open(parsed, place, o),
         ),
     )
-
-
-def _tables(
-    database: Database, options: Options, relation: Relation, quote: Callable[[str], str], *, own_engine: bool
-) -> Session:
-    """A session whose pages have a table. Raises: ConfigError naming `format`, where a package is missing."""
-    from poller.sources import arrow
-
-    arrow.pyarrow()
-    if database.dialect.has_adbc and own_engine:
-        arrow.adbc()
-    from poller.sources.tables import TableSession
-
-    return TableSession(database, options, relation, quote, own_engine=own_engine)

@@ -198,6 +198,11 @@ class Learned:
         return ColumnReader(self.database, self.options, self.statements())
 
     @property
+    def ordering_texts(self) -> tuple[Column, ...]:
+        """The ordering key's columns whose texts are the last of a page's, if it is not the key."""
+        return () if self._known is None else self._known.ordering
+
+    @property
     def helpers(self) -> tuple[Column, ...]:
         """Whose texts stand behind the user's columns in a page, beside the cursor's."""
         return () if self._reader is None else tuple(self._reader.helpers)

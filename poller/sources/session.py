@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -42,6 +42,9 @@ from poller.sources.rows import LazyRows, changeable, with_json
 from poller.sources.sqlite.forms import FormWatch
 from poller.sources.values import CONVERSION_ERRORS, Documents
 
+if TYPE_CHECKING:
+    from poller.sources.arrow import Read, Tables
+
 _T = TypeVar("_T")
 _TRIES = 3
 
@@ -49,7 +52,15 @@ _TRIES = 3
 class Session:
     """A source's reads, over what was learned of its table."""
 
-    def __init__(self, database: Database, options: Options, relation: Relation, quote: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        options: Options,
+        relation: Relation,
+        quote: Callable[[str], str],
+        tables: Tables | None = None,
+    ) -> None:
+        self.tables = tables
         self.database = database
         self.options = options
         self.table = Learned(database, options, relation, quote)
@@ -63,9 +74,10 @@ class Session:
         self.error_text = True
         """Whether messages may quote what a row holds."""
 
-    def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table | None:  # noqa: ARG002 - see TableSession
+    def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table | None:
         """See `ports.Source.table_of`; `asking`: whether the database may be asked."""
-        return None
+        tables = self.tables
+        return None if tables is None else self._anew(lambda: tables.of_rows(self, rows, asking=asking))
 
     def page(
         self,
@@ -198,6 +210,10 @@ class Session:
         """Up to `limit` rows of some intervals, one after the other, each with the cursor right after it. Where the
         text of a cursor cannot be made of the driver's value, the database renders those of the page."""
         exact = self.table.exact(known)
+        if self.tables is not None:
+            read = self.tables.read(self, intervals, limit, exact=exact is not None)
+            if read is not None:
+                return self._page_of(known, read, exact, bound)
         found = self._collect(known, intervals, limit, exact)
         plan = self.table.plan(found.names, exact)
         if exact is not None and not exact.covers(found.rows, plan.text_at):
@@ -214,6 +230,21 @@ class Session:
             cursors=LazyCursors(records, plan),
             bound=bound,
             ordering=LazyOrdering(records, self.table.ordering) if known.ordering else LazyKeys(records, plan),
+            table=self.tables.of_records(records, own) if self.tables is not None and records else None,
+        )
+
+    def _page_of(self, known: Inspection, read: Read, exact: Exact | None, bound: Bound) -> Page:
+        """A page whose rows came as a table."""
+        if read.table is None:
+            return Page(rows=[], cursors=[], bound=bound)
+        plan = self.table.plan(read.names, exact and replace(exact, alike=True))  # a column of a table has one type
+        refuse_bad_records(known, self.options, self.database.dialect, read.records, plan, read.names)
+        return Page(
+            rows=read.rows,
+            cursors=LazyCursors(read.records, plan),
+            bound=bound,
+            ordering=LazyOrdering(read.records, self.table.ordering) if known.ordering else None,
+            table=read.table,
         )
 
     def _json_columns(self, known: Inspection) -> frozenset[str]:

@@ -13,10 +13,7 @@ NAMES = {*KINDS, *(alias for kind in KINDS.values() for alias in kind.aliases)}
 
 
 def named(file: Path) -> list[int]:
-    """The lines of a file that compare something with a family's name, or look it up by one. Arrow pages are of one
-    driver, ADBC's for PostgreSQL."""
-    if file.parent.name == "arrow":
-        return []
+    """The lines of a file that compare something with a family's name, or look it up by one."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in NAMES]
 

@@ -21,8 +21,8 @@ from tests.integration.sources.tables import closing, execute
 pytest.importorskip("pyarrow")
 pytest.importorskip("adbc_driver_postgresql")
 
-from poller.sources import tables
-from poller.sources.arrow import session as adbc
+from poller.sources.postgresql import adbc
+from poller.sources.postgresql import arrow as tables
 
 COLUMNS = {
     "at": ("timestamptz", "timestamptz '2026-01-01 00:00:00.000001Z' + n / 3 * interval '0.7 s'"),
@@ -246,7 +246,7 @@ def test_a_page_of_another_session_is_not_used(things: str, caplog: pytest.LogCa
         with caplog.at_level(logging.WARNING, "poller"):
             assert len(arrow.page(None, 1200).rows) == 1200
         assert "in another session" in caplog.text
-        arrow._session._not_before = float("-inf")  # type: ignore[attr-defined]
+        arrow._session.tables.not_before = float("-inf")  # type: ignore[union-attr]
         arrow.page(None, 1200)
         assert connected(arrow), "it is tried again later"
 

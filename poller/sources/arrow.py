@@ -1,26 +1,126 @@
-"""Tables of the driver's values, for databases and queries that ADBC does not read.
+"""Pages as `pyarrow.Table`s (`format = "arrow"`), built of the driver's values.
 
 A column has the type of its values: the same in every page, but where all are NULL, or a database keeps values of
-several types in one column. What Arrow has no exact type for becomes text, as in PostgreSQL's tables.
+several types in one column. What Arrow has no exact type for becomes text. A database may read its pages as tables
+itself: see `Dialect.tables`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
 from itertools import chain
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from poller.errors import SourceError
-from poller.ports import Table
-from poller.sources.arrow import pyarrow
-from poller.sources.arrow.table import Whole
+from poller import extras
+from poller.errors import ConfigError, SourceError
+from poller.ports import Row, Table
+
+if TYPE_CHECKING:
+    from poller.sources.page import Range
+    from poller.sources.session import Session
 
 Records = Sequence[Sequence[Any]]
+
+
+def pyarrow() -> Any:
+    """The module. Raises: ConfigError naming `format` and the extra, where it is not installed."""
+    return _module("pyarrow")
+
+
+def adbc() -> Any:
+    """PostgreSQL's ADBC driver. Raises: as `pyarrow`."""
+    return _module("adbc_driver_postgresql.dbapi")
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0].replace("_", "-")
+        raise ConfigError(
+            f"`format` is arrow, which needs the package {package}: {error}.",
+            key="format",
+            next_step=extras.step("arrow"),
+        ) from None
+
+
+@dataclass(frozen=True)
+class Read:
+    """A page's rows.
+
+    Attributes:
+        records: their parts of the cursor and the ordering key. names: of the columns of a record, but for the ordering
+            key's. table: None if there is no row.
+    """
+
+    rows: Sequence[Row]
+    records: Records
+    names: tuple[str, ...]
+    table: Table | None
+
+
+class Tables:
+    """The tables of one source's pages. Raises (here): ConfigError naming `format`, if a package is missing.
+
+    Args:
+        what: the table's name, for errors.
+    """
+
+    def __init__(self, what: str) -> None:
+        pyarrow()
+        self._what = what
+        self._types: dict[str, Any] = {}
+
+    def read(self, session: Session, intervals: Sequence[Range], limit: int, *, exact: bool) -> Read | None:  # noqa: ARG002 - not here
+        """A page's rows that the database itself returns as a table; None: they come as the driver's records. `exact`:
+        whether the cursor has no text of its own. Raises what the driver raises; SourceError."""
+        return None
+
+    def of_records(self, records: Records, names: Sequence[str]) -> Table:
+        """The table of a page's records, of which these columns are the user's."""
+        return Built(records, names, self._types, self._what)
+
+    def of_rows(self, session: Session, rows: Sequence[Row], *, asking: bool) -> Table:  # noqa: ARG002 - not here
+        """The table of rows that were read earlier; `asking`: whether the database may be asked."""
+        return Built([tuple(row.values()) for row in rows], list(rows[0]), {}, self._what)
+
+
+class Whole:
+    """A table that is there. Implements `poller.ports.Table`."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def slice(self, first: int, end: int) -> Whole:
+        """See `poller.ports.Table`."""
+        return Whole(self.arrow().slice(first, end - first))
+
+    def take(self, positions: Sequence[int]) -> Whole:
+        """See `poller.ports.Table`."""
+        return Whole(self.arrow().take(positions))
+
+    def join(self, others: Sequence[Table]) -> Whole:
+        """See `poller.ports.Table`. Where the columns of the table were changed meanwhile, a row has NULL in those that
+        it did not have. Raises: SourceError naming a column whose types no longer fit together."""
+        pa, tables = pyarrow(), [self.arrow(), *(other.arrow() for other in others)]
+        if any(table.schema != tables[0].schema for table in tables):
+            _check_types(tables)
+        return Whole(pa.concat_tables(tables, promote_options="permissive"))
+
+    def arrow(self) -> Any:
+        """See `poller.ports.Table`."""
+        return self._table
+
+    def __reduce__(self) -> Any:
+        """To another process."""
+        return received, (packed(self.arrow()),)
 
 
 class Built(Whole):
@@ -156,3 +256,59 @@ def as_text(value: Any) -> str:
     if isinstance(value, Decimal) and value.is_finite():
         return format(value, "f")
     return str(value)
+
+
+def packed(table: Any) -> bytes:
+    """A table as bytes (Arrow's stream format): of a slice, only the slice."""
+    pa = pyarrow()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def unpacked(data: bytes) -> Any:
+    """The table that was packed."""
+    return pyarrow().ipc.open_stream(data).read_all()
+
+
+def received(data: bytes) -> Whole:
+    """A table that came from another process."""
+    return Whole(unpacked(data))
+
+
+def _check_types(tables: Sequence[Any]) -> None:
+    """Refuse tables of which a column cannot be one. Raises: SourceError."""
+    pa = pyarrow()
+    for name in dict.fromkeys(name for table in tables for name in table.column_names):
+        found = {table.schema.field(name).type for table in tables if name in table.column_names}
+        try:
+            if pa.string() in found and pa.binary() in found:  # would be taken for bytes
+                raise TypeError
+            pa.unify_schemas([pa.schema([(name, kind)]) for kind in found], promote_options="permissive")
+        except (TypeError, ValueError, pa.ArrowException):
+            raise SourceError(
+                f"The type of column {name} was changed between two pages of one batch.",
+                column=name,
+                next_step="The next tick reads the rows anew.",
+            ) from None
+
+
+def table_of(rows: Sequence[Row]) -> Any:
+    """Rows as a table, by the types of their values. Raises: ConfigError, SourceError."""
+    names = list(rows[0]) if rows else []
+    return Built([tuple(row.values()) for row in rows], names, {}, "the rows").arrow()
+
+
+def as_bytes(table: Any, ending: str) -> bytes:
+    """A table as Parquet (`.parquet`) or in Arrow's file format. Raises: ConfigError where pyarrow is not installed."""
+    pa = pyarrow()
+    sink = pa.BufferOutputStream()
+    if ending == ".parquet":
+        importlib.import_module("pyarrow.parquet").write_table(table, sink)
+    else:
+        with pa.ipc.new_file(sink, table.schema) as out:
+            out.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found

@@ -14,9 +14,10 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from datetime import timedelta
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import finalize
 
 from sqlalchemy.exc import OperationalError
@@ -46,6 +47,10 @@ _SETTINGS = {
 }
 
 
+_Job: TypeAlias = tuple[Callable[[], Any], "Future[Any]"]
+"""A piece of work on another thread, and its end."""
+
+
 class Unusable(Exception):
     """A page cannot be read so; it says why, without a value of a row or a secret. Another way must be taken."""
 
@@ -59,16 +64,6 @@ def _ended() -> OperationalError:
     return OperationalError(None, None, _TimedOut("canceling statement due to statement timeout"))
 
 
-class _Job:
-    """A piece of work on another thread. `done` is set when there is a result, or an error."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self.work = work
-        self.done = threading.Event()
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-
 class _Worker:
     """A thread that does one job after the other. It is kept: Arrow's memory is kept per thread, and costs a fifth of a
     page where each page has a new one. Raises (here): RuntimeError, where no thread can be started."""
@@ -77,10 +72,10 @@ class _Worker:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         threading.Thread(target=_work, args=(self._jobs,), name="poller-adbc", daemon=True).start()
 
-    def begin(self, work: Callable[[], Any]) -> _Job:
-        job = _Job(work)
-        self._jobs.put(job)
-        return job
+    def begin(self, work: Callable[[], Any]) -> Future[Any]:
+        end: Future[Any] = Future()
+        self._jobs.put((work, end))
+        return end
 
     def end(self) -> None:
         """When what was begun is done."""
@@ -89,12 +84,12 @@ class _Worker:
 
 def _work(jobs: SimpleQueue[_Job | None]) -> None:
     while (job := jobs.get()) is not None:
+        work, end = job
         try:
-            job.result = job.work()
+            end.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised where it was asked for
-            job.error = error
-        job.done.set()
-        job = None  # what it read is not kept until the next one
+            end.set_exception(error)
+        del job, work, end  # what it read is not kept until the next one
 
 
 class AdbcSession:
@@ -185,7 +180,7 @@ class AdbcSession:
             raise Unusable("no thread could be started") from None
         done = False
         try:
-            done = job.done.wait(max(0.0, until - time.monotonic()))
+            done = bool(wait([job], max(0.0, until - time.monotonic())).done)
         finally:
             if not done:  # too late, or interrupted
                 self._abandon()
@@ -193,9 +188,9 @@ class AdbcSession:
             if what == "connect":
                 raise Unusable("the driver did not connect in time")
             raise _ended()
-        if job.error is not None:
-            self._raise(job.error, what)
-        return job.result
+        if (error := job.exception()) is not None:
+            self._raise(error, what)
+        return job.result()
 
     def _abandon(self) -> None:
         """Somebody else still uses the connection: a thread that may hang, or the parent of this process."""
