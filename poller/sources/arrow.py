@@ -16,15 +16,19 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import chain
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from poller import extras
 from poller.errors import ConfigError, SourceError
 from poller.ports import Row, Table
 
 if TYPE_CHECKING:
+    from poller.sources.connection import Database
+    from poller.sources.current_bound import CurrentBound
+    from poller.sources.lag import Lags
+    from poller.sources.learned import Learned
+    from poller.sources.options import Options
     from poller.sources.page import Range
-    from poller.sources.session import Session
 
 Records = Sequence[Sequence[Any]]
 
@@ -49,6 +53,16 @@ def _module(name: str) -> Any:
             key="format",
             next_step=extras.step("arrow"),
         ) from None
+
+
+class Reader(Protocol):
+    """Who reads a source's pages, as far as tables need it."""
+
+    database: Database
+    options: Options
+    table: Learned
+    lags: Lags
+    bounding: CurrentBound
 
 
 @dataclass(frozen=True)
@@ -78,7 +92,7 @@ class Tables:
         self._what = what
         self._types: dict[str, Any] = {}
 
-    def read(self, session: Session, intervals: Sequence[Range], limit: int, *, exact: bool) -> Read | None:  # noqa: ARG002 - not here
+    def read(self, reader: Reader, intervals: Sequence[Range], limit: int, *, exact: bool) -> Read | None:  # noqa: ARG002 - not here
         """A page's rows that the database itself returns as a table; None: they come as the driver's records. `exact`:
         whether the cursor has no text of its own. Raises what the driver raises; SourceError."""
         return None
@@ -87,7 +101,7 @@ class Tables:
         """The table of a page's records, of which these columns are the user's."""
         return Built(records, names, self._types, self._what)
 
-    def of_rows(self, session: Session, rows: Sequence[Row], *, asking: bool) -> Table:  # noqa: ARG002 - not here
+    def of_rows(self, reader: Reader, rows: Sequence[Row], *, asking: bool) -> Table:  # noqa: ARG002 - not here
         """The table of rows that were read earlier; `asking`: whether the database may be asked."""
         return Built([tuple(row.values()) for row in rows], list(rows[0]), {}, self._what)
 

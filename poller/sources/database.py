@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, CursorResult, Engine, Inspector
@@ -30,9 +30,6 @@ from poller.sources.options import Options
 from poller.sources.sampler import Asked, Sampler
 from poller.sources.user_sql.literals import escape_colons
 from poller.sources.values import CONVERSION_ERRORS, Documents, Reread, plain
-
-if TYPE_CHECKING:
-    from poller.sources.arrow import Tables
 
 Form: TypeAlias = Literal["parsed", "text", "exact"]
 """How values come: as Python's; with JSON as plain text; with JSON and intervals as marked text (`ports.JsonText`)."""
@@ -293,16 +290,14 @@ class Dialect:
         """Which file the engine leads to now; None for a database that is none. Raises: SourceUnavailable."""
         return None
 
-    def tables(self, what: str, *, own_engine: bool) -> Tables:
-        """How pages become Arrow tables.
+    def tables(self, what: str, *, own_engine: bool) -> Any:
+        """How pages become Arrow tables: `poller.sources.arrow.Tables`.
 
         Args:
             what: the table's name, for errors. own_engine: whether poller made the engine.
         Raises: ConfigError naming `format`, if a package is missing.
         """
-        home = import_module("poller.sources.arrow")  # not for pages of rows
-        made: Tables = home.Tables(what)
-        return made
+        return import_module("poller.sources.arrow").Tables(what)  # not for pages of rows
 
     # --------------------------------------------------------------------- what the configuration leaves to the server
 

@@ -18,21 +18,18 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Compiled
 
 from poller.databases.tokens import identity_of
 from poller.ports import FreshRows, Row, Table
-from poller.sources.arrow import Built, Read, Tables, Whole, adbc, as_text, packed, pyarrow, unfit, unpacked
+from poller.sources.arrow import Built, Read, Reader, Tables, Whole, adbc, as_text, packed, pyarrow, unfit, unpacked
 from poller.sources.facts import TableChanged
 from poller.sources.page import Params, Query, Range, Statements
 from poller.sources.postgresql.adbc import HERE, SERVER, AdbcSession, Unusable
 from poller.sources.postgresql.json import marks_json
 from poller.sources.user_sql.literals import literal
-
-if TYPE_CHECKING:
-    from poller.sources.session import Session
 
 logger = logging.getLogger("poller")
 
@@ -400,24 +397,24 @@ class ArrowPages(Tables):
         self._many = False
         """Whether the last page was a large one."""
 
-    def of_rows(self, session: Session, rows: Sequence[Row], *, asking: bool) -> Table:
+    def of_rows(self, reader: Reader, rows: Sequence[Row], *, asking: bool) -> Table:
         """With texts as the server writes them, if it may be asked."""
-        self._follow(session)
-        if asking and self._columns is None and _is_psycopg(session):
-            self._columns = _describe(session)
+        self._follow(reader)
+        if asking and self._columns is None and _is_psycopg(reader):
+            self._columns = _describe(reader)
         columns = self._columns or self._before
         kinds = dict(zip(columns.names, columns.kinds, strict=True)) if columns else {}
-        records = with_texts(rows, kinds, session.database.run if asking and columns else None)
+        records = with_texts(rows, kinds, reader.database.run if asking and columns else None)
         return Built(records, list(rows[0]), {name: kind.type for name, kind in kinds.items()}, self._what)
 
-    def read(self, session: Session, intervals: Sequence[Range], limit: int, *, exact: bool) -> Read | None:
+    def read(self, reader: Reader, intervals: Sequence[Range], limit: int, *, exact: bool) -> Read | None:
         """See `Tables.read`."""
-        if not _is_psycopg(session):
+        if not _is_psycopg(reader):
             return None
-        columns, table = self._read(session, intervals, limit, exact=exact)
+        columns, table = self._read(reader, intervals, limit, exact=exact)
         if columns is None or not table.num_rows:
             return None if columns is None else Read([], [], (), None)
-        width, driver, o = len(columns.names), session.database.driver_connection(), session.options
+        width, driver, o = len(columns.names), reader.database.driver_connection(), reader.options
         kinds = (*columns.kinds, *(_TEXT,) * (table.num_columns - width))
         loads, zone = _loads_of(kinds, table.columns, driver), getattr(driver.info.timezone, "key", None)
         places = [at for at, name in enumerate(columns.names) if name in {o.cursor_column, *o.pk_columns}]
@@ -426,55 +423,55 @@ class ArrowPages(Tables):
         parts = _Shape(names, tuple(kinds[at] for at in places), tuple(loads[at] for at in places), zone)
         shown = table.select(range(width)).rename_columns(list(columns.names))
         rows = TableRows(shown, _Shape(columns.names, columns.kinds, loads[:width], zone))
-        own = names[: len(names) - len(session.table.ordering_texts)]
+        own = names[: len(names) - len(reader.table.ordering_texts)]
         return Read(rows, _Records(table.select(places), parts), own, Whole(shown))
 
-    def _follow(self, session: Session) -> None:
+    def _follow(self, reader: Reader) -> None:
         """After another look at the table its columns are not known."""
-        if self._seen_in != session.table.looks:
-            self._seen_in, self._before, self._columns = session.table.looks, self._columns or self._before, None
+        if self._seen_in != reader.table.looks:
+            self._seen_in, self._before, self._columns = reader.table.looks, self._columns or self._before, None
 
     def _read(
-        self, session: Session, intervals: Sequence[Range], limit: int, *, exact: bool
+        self, reader: Reader, intervals: Sequence[Range], limit: int, *, exact: bool
     ) -> tuple[_Columns | None, Any]:
         """The rows as a table: the user's columns, then the helpers. Without columns: their names are no names."""
         (interval,) = intervals  # PostgreSQL's order is one interval
-        self._follow(session)
+        self._follow(reader)
         for _ in range(3):
-            columns = self._columns = self._columns or _describe(session)
+            columns = self._columns = self._columns or _describe(reader)
             if len(set(columns.names)) < len(columns.names):
                 return None, None
-            statements = session.table.statements()
-            helpers = (not exact) + len(session.table.helpers) + len(session.table.ordering_texts)
+            statements = reader.table.statements()
+            helpers = (not exact) + len(reader.table.helpers) + len(reader.table.ordering_texts)
             flagged = any(kind.item for kind in columns.kinds)
             kinds = (*columns.kinds, *[_TEXT] * helpers, *[_FLAG] * flagged)
-            quoted = tuple(_quoted(session, name) for name in columns.names)
+            quoted = tuple(_quoted(reader, name) for name in columns.names)
             asked = _Select(columns, kinds, flagged, statements, interval, exact, quoted)
-            table = self._fetched(session, asked, limit)
+            table = self._fetched(reader, asked, limit)
             if table is not None and not table.num_rows:
                 return columns, table
-            self._columns = _describe(session)  # only after the rows: they may have waited for a change of the table
+            self._columns = _describe(reader)  # only after the rows: they may have waited for a change of the table
             if table is not None and self._columns == columns:
                 return columns, table
         raise TableChanged
 
-    def _fetched(self, session: Session, asked: _Select, limit: int) -> Any | None:
+    def _fetched(self, reader: Reader, asked: _Select, limit: int) -> Any | None:
         """Up to `limit` rows; None if the columns are no longer these."""
         table = None
         if limit > FEW and not self._many:
-            table = self._by_psycopg(session, asked, FEW)
+            table = self._by_psycopg(reader, asked, FEW)
             if table is None or table.num_rows < FEW:
                 return table if table is None else asked.checked(table, self._what)
-        table = self._by_adbc(session, asked, limit) if limit > FEW else None
+        table = self._by_adbc(reader, asked, limit) if limit > FEW else None
         if table is None or not table.num_rows or asked.odd(table) is not None:
-            table = self._by_psycopg(session, asked, limit)
+            table = self._by_psycopg(reader, asked, limit)
         self._many = table is not None and table.num_rows >= FEW
         return table if table is None else asked.checked(table, self._what)
 
-    def _by_psycopg(self, session: Session, asked: _Select, limit: int) -> Any | None:
+    def _by_psycopg(self, reader: Reader, asked: _Select, limit: int) -> Any | None:
         """None if the columns are no longer these. Raises: SourceError naming a column whose values Arrow cannot
         hold."""
-        database = session.database
+        database = reader.database
         found = database.run(*asked.query(limit))
         if not found.rows and asked.is_of_others([int(one[1]) for one in found.description]):
             return None  # no row under these types need not be none
@@ -485,19 +482,19 @@ class ArrowPages(Tables):
             try:
                 arrays.append(pyarrow().array(column, kind.type))
             except (ValueError, TypeError, OverflowError) as error:  # pyarrow's are ValueErrors
-                if _describe(session) != asked.columns:
+                if _describe(reader) != asked.columns:
                     return None
-                names = (*asked.columns.names, *[session.options.cursor_column] * len(asked.kinds))
+                names = (*asked.columns.names, *[reader.options.cursor_column] * len(asked.kinds))
                 raise unfit(self._what, names[at], BEYOND if found.any_text else type(error).__name__) from None
         return _table_as(arrays, asked.kinds)
 
-    def _by_adbc(self, session: Session, asked: _Select, limit: int) -> Any | None:
+    def _by_adbc(self, reader: Reader, asked: _Select, limit: int) -> Any | None:
         """None if it cannot be read so, which is logged once, and not tried again for a while."""
-        database = session.database
-        if database.lenient or session.lags.monotonic() < self.not_before:
+        database = reader.database
+        if database.lenient or reader.lags.monotonic() < self.not_before:
             return None  # lenient: some values psycopg could not convert
         try:
-            self._refuse_adbc(session)
+            self._refuse_adbc(reader)
             query, params = asked.query(limit, here=True)
             sql = with_literals(query.compile(database.engine), params)
         except (Unusable, NoLiteral) as error:
@@ -505,12 +502,12 @@ class ArrowPages(Tables):
             return None
         beside: AdbcSession = database.facts().setdefault(_ADBC, AdbcSession())
         try:
-            table = beside.read(database.driver_connection(), lambda: self._server_of(session), sql, database.timeout)
+            table = beside.read(database.driver_connection(), lambda: self._server_of(reader), sql, database.timeout)
             if [field.type for field in table.schema] != [kind.type for kind in asked.kinds]:
                 raise Unusable("a column has another type than the server says")
         except Unusable as error:
-            self.not_before = session.lags.monotonic() + AGAIN_AFTER
-            session.bounding.drop()  # as after any error
+            self.not_before = reader.lags.monotonic() + AGAIN_AFTER
+            reader.bounding.drop()  # as after any error
             self._say(error)
             return None
         self._said = None
@@ -521,43 +518,43 @@ class ArrowPages(Tables):
             self._said = str(error)
             logger.warning("%s: rows are read without ADBC, which is slower: %s.", self._what, error)
 
-    def _refuse_adbc(self, session: Session) -> None:
+    def _refuse_adbc(self, reader: Reader) -> None:
         """Return if another connection surely sees what this one does. Raises: Unusable."""
-        database = session.database
+        database = reader.database
         if not self._own_engine:
             raise Unusable("the source was given an engine, which may set up its connections in its own way")
         if identity_of(database.engine) is not None:  # ADBC's driver takes it in an address only
             raise Unusable("it would need the token of `identity` in a URL")
         if database.driver_connection().info.parameter_status("server_encoding") == "SQL_ASCII":
             raise Unusable("the database has the encoding SQL_ASCII")
-        if not session.bounding.holds_session():
+        if not reader.bounding.holds_session():
             raise Unusable("a pooler stands between, so another connection may lead elsewhere")
 
-    def _server_of(self, session: Session) -> str:
-        place = session.database.place()
+    def _server_of(self, reader: Reader) -> str:
+        place = reader.database.place()
         if self._server is None or self._server[0] != place:
-            self._server = place, str(session.database.run(f"SELECT {SERVER}").rows[0][0])
+            self._server = place, str(reader.database.run(f"SELECT {SERVER}").rows[0][0])
         return self._server[1]
 
 
-def _is_psycopg(session: Session) -> bool:
-    session.database.connection()
-    return hasattr(session.database.driver_connection(), "adapters")
+def _is_psycopg(reader: Reader) -> bool:
+    reader.database.connection()
+    return hasattr(reader.database.driver_connection(), "adapters")
 
 
-def _quoted(session: Session, name: str) -> str:
-    return f"{session.table.relation.alias}.{session.table.quote(name)}"
+def _quoted(reader: Reader, name: str) -> str:
+    return f"{reader.table.relation.alias}.{reader.table.quote(name)}"
 
 
-def _describe(session: Session) -> _Columns:
+def _describe(reader: Reader) -> _Columns:
     """The user's columns as the server describes them. Raises: TableChanged."""
-    o, relation = session.options, session.table.relation
+    o, relation = reader.options, reader.table.relation
     chosen = f"{relation.alias}.*"
     if o.columns is not None:
         names = dict.fromkeys([*o.columns, o.cursor_column, *o.pk_columns])
-        chosen = ", ".join(_quoted(session, name) for name in names)
-    found = session.database.run(session.database.dialect.limited(chosen, f"FROM {relation.sql}", 0))
-    session.table.refuse_other_types(found)
+        chosen = ", ".join(_quoted(reader, name) for name in names)
+    found = reader.database.run(reader.database.dialect.limited(chosen, f"FROM {relation.sql}", 0))
+    reader.table.refuse_other_types(found)
     return _Columns(tuple((str(one[0]), int(one[1])) for one in found.description))
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, CursorResult, Inspector
@@ -28,9 +28,6 @@ from poller.sources.postgresql import keys, where
 from poller.sources.postgresql.bound import reading_beside, sampler
 from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import Documents, Reread, converted, plain
-
-if TYPE_CHECKING:
-    from poller.sources.arrow import Tables
 
 _FAMILIES = {
     "timestamp with time zone": Family.TIMESTAMPTZ,
@@ -173,11 +170,10 @@ class PostgreSql(Dialect):
         """In the words of `keys`."""
         return keys.invalid_indexes(connection_of(inspector), table, schema)
 
-    def tables(self, what: str, *, own_engine: bool) -> Tables:
+    def tables(self, what: str, *, own_engine: bool) -> Any:
         """By ADBC, beside each connection."""
         home = importlib.import_module("poller.sources.postgresql.arrow")  # not for pages of rows
-        made: Tables = home.ArrowPages(what, own_engine=own_engine)
-        return made
+        return home.ArrowPages(what, own_engine=own_engine)
 
     def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
         """In the words of `where`."""
