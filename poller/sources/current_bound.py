@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from poller import once
 from poller.errors import ConfigError
 from poller.model.cursor import Cursor
 from poller.ports import Bound
@@ -108,10 +107,9 @@ class CurrentBound:
         self.drop()
         connection, place = self._database.connection(), self._database.place()
         if self._sampler is None or self._made_for != (known, place):
-            with once.command():  # both ask where the column comes from
-                self._refuse_other_stamps(known)
-                self._zone_seen = self._monotonic()
-                sampler, memory = self.choose(known, statements), self.remember() or {}
+            self._refuse_other_stamps(known)
+            self._zone_seen = self._monotonic()
+            sampler, memory = self.choose(known, statements), self.remember() or {}
             self._sampler, self._known, self._made_for = sampler, Memory(), (known, place)
             self.recall(memory)
         elif self._monotonic() - self._zone_seen >= ZONE_EVERY:

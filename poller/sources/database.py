@@ -23,12 +23,11 @@ from poller.model.cursor import KeyValue
 from poller.model.fingerprint import DatabaseIdentity
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.columns.exact import Exact
-from poller.sources.columns.uniqueness import Catalogued, reflected_sets
+from poller.sources.columns.uniqueness import reflected_sets
 from poller.sources.faults import Fault
 from poller.sources.identity import names_host
 from poller.sources.options import Options
 from poller.sources.sampler import Asked, Sampler
-from poller.sources.user_sql.literals import escape_colons
 from poller.sources.values import CONVERSION_ERRORS, Documents, Reread, plain
 
 Form: TypeAlias = Literal["parsed", "text", "exact"]
@@ -221,13 +220,6 @@ class Dialect:
         """Statements that set up a new session, the server's own query timeout among them."""
         return []
 
-    def set_up(self, connection: Connection, timeout: timedelta, *, read_only: bool) -> None:
-        """Set up a new session. Raises what the driver raises."""
-        for statement in self.session(connection, timeout):
-            connection.execute(sa.text(escape_colons(statement)))
-        if read_only:
-            self.make_read_only(connection)
-
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
         """Set up the driver's connection where a statement cannot."""
 
@@ -386,25 +378,28 @@ class Dialect:
         """What a page rests on and no result shows; `texts`: the key columns that hold text."""
         return Watch()
 
-    def catalogued(self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]) -> Catalogued:
-        """What the catalog says of a table or view; no columns if there is none of this name. Raises what the driver
-        raises.
-
-        Args:
-            names: of the columns whose NOT NULL counts.
-        """
+    def table_columns(self, inspector: Inspector, table: str, schema: str | None) -> dict[str, dict[str, Any]]:
+        """What the catalog says of a table's columns, by name; empty without such a table. Raises what the driver
+        raises."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SAWarning)  # the dialect distinguishes unknown types
-                found = {column["name"]: dict(column) for column in inspector.get_columns(table, schema=schema)}
+                return {column["name"]: dict(column) for column in inspector.get_columns(table, schema=schema)}
         except NoSuchTableError:
-            return Catalogued({}, is_table=False)
-        return Catalogued(found, table in inspector.get_table_names(schema=schema))
+            return {}
 
     def unique_sets(self, inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
         """The primary key's columns, and every set of columns (the primary key first) that a constraint or a full index
         keeps unique. Raises what the driver raises."""
         return reflected_sets(inspector, table, schema)
+
+    def weakened(
+        self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]
+    ) -> tuple[Mapping[str, bool], bool]:
+        """For each column whether NOT NULL is enforced in all that a SELECT of the table reads (children may lack it,
+        foreign tables only declare it, it may be NOT VALID), where that is not what its definition says; and whether
+        other tables inherit from it: no index spans them all."""
+        return {}, False
 
     def invalid_indexes(self, inspector: Inspector, table: str, schema: str | None) -> set[str]:
         """Indexes that are neither enforced nor used, as a failed CREATE INDEX CONCURRENTLY leaves them."""

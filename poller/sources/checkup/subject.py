@@ -16,7 +16,6 @@ from poller.databases import catalog
 from poller.model.cursor import Cursor
 from poller.sources import stamping
 from poller.sources.checks import SMALL, Checks, checks_of
-from poller.sources.columns.uniqueness import Catalogued
 from poller.sources.connection import Database
 from poller.sources.database import Records
 from poller.sources.options import Options
@@ -80,16 +79,9 @@ class Subject:
         return catalog.inspector(self.session.database.connection())
 
     @cached_property
-    def catalogued(self) -> Catalogued:
-        """What the catalog says of the table or view. Raises what the driver raises."""
-        o = self.options
-        names = [o.cursor_column, *o.pk_columns]
-        return self.database.dialect.catalogued(self.inspector, o.table or "", o.schema_name, names)
-
-    @property
     def is_base_table(self) -> bool:
-        """True if it is a table, not a view or a query."""
-        return self.options.table is not None and self.catalogued.is_table
+        """Whether it is a table, not a view or a query."""
+        return self.options.table in self.inspector.get_table_names(schema=self.options.schema_name)
 
     @cached_property
     def cursor(self) -> stamping.Watched:

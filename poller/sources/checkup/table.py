@@ -32,7 +32,7 @@ def key(subject: Subject) -> list[Finding]:
             )
         ]
     dialect = subject.database.dialect
-    columns = subject.catalogued.columns
+    columns = dialect.table_columns(subject.inspector, o.table, o.schema_name)
     if any(name not in columns for name in o.pk_columns):
         return []  # the check of the columns names it
     proof = proof_of(dialect.unique_sets(subject.inspector, o.table, o.schema_name), o.pk_columns, columns)
@@ -55,7 +55,8 @@ def key(subject: Subject) -> list[Finding]:
         for name in proof.nullable
     ]
     subject.weak_key = bool(found)
-    if subject.catalogued.inherited and not found:
+    _, inherited = dialect.weakened(subject.inspector, o.table, o.schema_name, o.pk_columns)
+    if inherited and not found:
         return [
             warn(
                 "key",
@@ -93,7 +94,8 @@ def nulls(subject: Subject) -> list[Finding]:
     o, known = subject.options, subject.session.table.known
     firm = known is not None and known.cursor.nullable is False
     if known is None and o.table is not None:  # no row yet, but the columns are known
-        firm = subject.catalogued.columns.get(o.cursor_column, {}).get("nullable") is False
+        reflected = subject.database.dialect.table_columns(subject.inspector, o.table, o.schema_name)
+        firm = reflected.get(o.cursor_column, {}).get("nullable") is False
     if firm:
         return [ok("nulls", f"{o.cursor_column} is never NULL")]
     count = subject.session.null_cursors(PROBE)

@@ -10,22 +10,6 @@ from sqlalchemy.engine import Connection, Inspector
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogued:
-    """What the catalog says of a table or view.
-
-    Attributes:
-        columns: by name, as SQLAlchemy or the dialect says it; `nullable` is None if NOT NULL need not hold in all that
-            a SELECT of the table reads.
-        is_table: True if it is a table, whose keys are its own, not a view or another server's table.
-        inherited: True if other tables inherit from it: no index spans them all.
-    """
-
-    columns: Mapping[str, Mapping[str, Any]]
-    is_table: bool
-    inherited: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Proof:
     """What constraints prove of a key; without it rows would be skipped or repeated without any error.
 
@@ -42,7 +26,7 @@ class Proof:
 def proof_of(
     sets: tuple[Sequence[str], Sequence[Sequence[str]]], key: Sequence[str], columns: Mapping[str, Mapping[str, Any]]
 ) -> Proof:
-    """True if a key is unique and NOT NULL, given `Dialect.unique_sets` and `Dialect.catalogued`."""
+    """True if a key is unique and NOT NULL, given `Dialect.unique_sets` and `Dialect.table_columns`."""
     primary, unique = sets
     return Proof(
         unique=any(names and set(names) <= set(key) for names in unique),

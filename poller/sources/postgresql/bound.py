@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -26,14 +25,14 @@ _STANDING = sa.text("""
 select pg_is_in_recovery() as standby, pg_postmaster_start_time()::text as server,
        pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all
 """)
-_READING = """
+_READING = sa.text("""
 select concat_ws('/', coalesce(host(inet_server_addr()), 'local'), current_setting('port'),
                  to_char(pg_postmaster_start_time() at time zone 'UTC', 'YYYYMMDDHH24MISSUS')) as server,
        current_database() as database, cast(current_user as text) as username, pg_backend_pid() as pid,
        (select to_char(backend_start at time zone 'UTC', 'YYYYMMDDHH24MISSUS')
           from pg_stat_activity where pid = pg_backend_pid()) as began,
        current_setting('default_transaction_read_only') = 'on' as reads
-"""
+""")
 _XMIN = sa.text("""
 select pg_snapshot_xmin(s)::text as xmin, pg_snapshot_xmax(s)::text as xmax, pg_is_in_recovery() as standby
   from pg_current_snapshot() as s
@@ -183,14 +182,9 @@ def _counted(
 
 
 def reading_of(connection: Connection) -> Reading | None:
-    """This connection, for sharing samples; None if it may lead to another server than before (a pooler: the driver's
-    number of the session then differs), does not show when it began, or could write."""
-    return reading_beside(connection)[0]
-
-
-def reading_beside(connection: Connection, *asked: str) -> tuple[Reading | None, tuple[Any, ...]]:
-    """As `reading_of`, and the values of more expressions, in one statement."""
-    row = connection.exec_driver_sql(", ".join((_READING, *asked))).one()
-    usable = leads_to(connection, row.pid) and row.began is not None and row.reads
-    reading = Reading(row.server, row.database, row.username, f"{row.pid}@{row.began}") if usable else None
-    return reading, tuple(row[6:])
+    """This connection, for sharing samples; None where it may lead to another server than before (a pooler: the
+    driver's number of the session then differs), does not show when it began, or could write."""
+    row = connection.execute(_READING).one()
+    if not leads_to(connection, row.pid) or row.began is None or not row.reads:
+        return None
+    return Reading(row.server, row.database, row.username, f"{row.pid}@{row.began}")

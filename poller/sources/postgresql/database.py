@@ -19,13 +19,13 @@ from poller.databases.samplers import session_of
 from poller.errors import ConfigError
 from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import Exact, exact_of
-from poller.sources.columns.uniqueness import Catalogued, connection_of
+from poller.sources.columns.uniqueness import connection_of
 from poller.sources.database import Dialect, Form, Look, PageForm, Place, Question, Records, Runner, Settings, Watch
 from poller.sources.faults import Fault
 from poller.sources.options import Options
 from poller.sources.postgresql import json as json_values
 from poller.sources.postgresql import keys, where
-from poller.sources.postgresql.bound import reading_beside, sampler
+from poller.sources.postgresql.bound import reading_of, sampler
 from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import Documents, Reread, converted, plain
 
@@ -110,35 +110,15 @@ SELECT current_user, string_agg(p.polname, ', ' ORDER BY p.polname)
 _DATABASE = "(SELECT oid FROM pg_database WHERE datname = current_database())"
 _NUMERIC = 1700
 _TYPES = "SELECT CAST(t AS bigint), format_type(t, -1) FROM unnest(CAST(:types AS oid[])) AS t"
-_BUILT_IN = {
-    17: "bytea",
-    20: "bigint",
-    21: "smallint",
-    23: "integer",
-    25: "text",
-    1042: "bpchar",
-    1043: "character varying",
-    1082: "date",
-    1114: "timestamp without time zone",
-    1184: "timestamp with time zone",
-    _NUMERIC: "numeric",
-    2950: "uuid",
-}
-"""Oids that mean the same type on every server (pg_type.dat)."""
 
-_PLACE = (
-    "coalesce(host(inet_server_addr()), 'local')",
-    "current_setting('port')",
-    "cast(pg_postmaster_start_time() as text)",
-    "current_database()",
-    "cast(current_user as text)",
-    "cast(session_user as text)",
-    "pg_is_in_recovery()",
-    "pg_has_role(current_user, 'pg_read_all_stats', 'usage')",
-    *(f"current_setting('{name}')" for name in ("search_path", "TimeZone", "DateStyle", "lc_monetary", "row_security")),
-    "current_setting('server_encoding')",
-    "current_setting('default_transaction_read_only')",
-)
+_PLACE = """
+select coalesce(host(inet_server_addr()), 'local'), current_setting('port'), cast(pg_postmaster_start_time() as text),
+       current_database(), cast(current_user as text), cast(session_user as text), pg_is_in_recovery(),
+       pg_has_role(current_user, 'pg_read_all_stats', 'usage'),
+       current_setting('search_path'), current_setting('TimeZone'), current_setting('DateStyle'),
+       current_setting('lc_monetary'), current_setting('row_security'), current_setting('server_encoding'),
+       current_setting('default_transaction_read_only')
+"""
 _EACH = "poller_each_statement"
 
 
@@ -158,13 +138,19 @@ class PostgreSql(Dialect):
     scalar_codes: ClassVar[frozenset[int]] = _SCALARS
     clock: ClassVar[str] = "to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
 
-    def catalogued(self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]) -> Catalogued:
+    def table_columns(self, inspector: Inspector, table: str, schema: str | None) -> dict[str, dict[str, Any]]:
         """In the words of `keys`."""
-        return keys.catalogued(connection_of(inspector), table, schema, names)
+        return keys.columns(connection_of(inspector), table, schema)
 
     def unique_sets(self, inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
         """In the words of `keys`."""
         return keys.unique_sets(connection_of(inspector), table, schema)
+
+    def weakened(
+        self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]
+    ) -> tuple[Mapping[str, bool], bool]:
+        """In the words of `keys`."""
+        return keys.weakened(connection_of(inspector), table, schema, names)
 
     def invalid_indexes(self, inspector: Inspector, table: str, schema: str | None) -> set[str]:
         """In the words of `keys`."""
@@ -217,19 +203,14 @@ class PostgreSql(Dialect):
         connection.exec_driver_sql("; ".join([*again, *self.session(connection, timeout)]))
         return True
 
-    def set_up(self, connection: Connection, timeout: timedelta, *, read_only: bool) -> None:
-        """In one statement."""
-        (settings,) = self.session(connection, timeout)
-        self._made_read_only(connection, f"{settings}, {_read_only(connection)}")
-
     def make_read_only(self, connection: Connection) -> None:
         """For the session, whatever the URL, the role or the database sets, if the session is our own. Behind a pooler
         the next statement may run in another client's session, whose writes would fail: there each statement is a
         transaction."""
-        self._made_read_only(connection, f"SELECT {_read_only(connection)}")
-
-    def _made_read_only(self, connection: Connection, sql: str) -> None:
-        if connection.exec_driver_sql(sql).one()[-1] != "on":
+        setting = "set_config('default_transaction_read_only', 'on', false)"
+        pid = session_of(connection) or 0
+        found = connection.exec_driver_sql(f"SELECT CASE WHEN pg_backend_pid() = {pid} THEN {setting} END")
+        if found.scalar() != "on":
             connection.info[_EACH] = True
             _each_statement(connection)
 
@@ -245,10 +226,11 @@ class PostgreSql(Dialect):
     def place(self, connection: Connection) -> Place:
         """By the server's own word. A server that only has the protocol is not asked."""
         try:
+            reading = reading_of(connection)
             driver: Any = connection.connection.driver_connection
             info = getattr(driver, "info", None)
             asked_for = getattr(info, "host", None), getattr(info, "port", None)
-            reading, said = reading_beside(connection, *_PLACE)
+            said = tuple(connection.exec_driver_sql(_PLACE).one())
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise
@@ -334,9 +316,8 @@ class PostgreSql(Dialect):
         shown = look.described or run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0))
         described = dict(zip(shown.names, shown.description, strict=False))
         types = {name: (int(described[name][1]), described[name][4]) for name in look.columns}
-        others = [oid for oid, _ in types.values() if oid not in _BUILT_IN]
-        formatted = run(_TYPES, {"types": others}).rows if others else ()
-        kinds = _BUILT_IN | {int(oid): str(kind) for oid, kind in formatted}
+        formatted = run(_TYPES, {"types": [oid for oid, _ in types.values()]}).rows
+        kinds = {int(oid): str(kind) for oid, kind in formatted}
         found = {}
         for name, (oid, described_digits) in types.items():
             facts: Mapping[str, Any] = look.reflected[name] if look.reflected is not None else {}
@@ -481,12 +462,6 @@ def _date(sql: str) -> str:
         f" WHEN {sql} < '0001-01-01' THEN to_char({moment}, 'YYYY-MM-DD\" BC\"')"
         f" ELSE CAST(to_char({near}, 'YYYY') AS integer) + 400 * {cycles} || to_char({near}, '-MM-DD') END"
     )
-
-
-def _read_only(connection: Connection) -> str:
-    """An expression that makes the session read-only and is `on`, if it is the one that the driver knows."""
-    setting = "set_config('default_transaction_read_only', 'on', false)"
-    return f"CASE WHEN pg_backend_pid() = {session_of(connection) or 0} THEN {setting} END"
 
 
 def _milliseconds(timeout: timedelta) -> str:

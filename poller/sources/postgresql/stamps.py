@@ -51,16 +51,7 @@ _COLUMN = sa.text(
 select n.nspname as schema, c.relname as table, format_type(a.atttypid, a.atttypmod) as kind,
        coalesce(to_jsonb(a) ->> 'attgenerated', '') as generated,
        coalesce(pg_get_expr(d.adbin, d.adrelid), t.typdefault) as made, c.relkind::text as relkind,
-       case when c.relkind = 'v' then pg_get_viewdef(c.oid) end as viewed,
-       (with recursive child (oid) as (
-            select i.inhrelid from pg_inherits i where i.inhparent = c.oid
-          union
-            select i.inhrelid from child p join pg_inherits i on i.inhparent = p.oid
-        )
-        select array_agg(distinct pg_get_expr(e.adbin, e.adrelid))
-          from child join pg_class k on k.oid = child.oid and not k.relispartition
-          join pg_attribute b on b.attrelid = k.oid and b.attname = :column and to_jsonb(b) ->> 'attgenerated' = ''
-          join pg_attrdef e on e.adrelid = b.attrelid and e.adnum = b.attnum) as children
+       case when c.relkind = 'v' then pg_get_viewdef(c.oid) end as viewed
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
   join pg_attribute a on a.attrelid = c.oid and a.attname = :column
@@ -69,7 +60,6 @@ select n.nspname as schema, c.relname as table, format_type(a.atttypid, a.atttyp
  where c.oid = :oid
 """.replace("::", "\\:\\:")
 )
-"""Rows of children are inserted into them, and may have another DEFAULT; those of partitions get the table's."""
 _TRIGGERS = sa.text("""
 with recursive part (oid) as (
     select cast(:oid as oid)
@@ -88,6 +78,18 @@ select distinct on (t.tgname, t.tgfoid) t.tgname as name, p.proname as function,
 """)
 """Of the table, its partitions and children. PostgreSQL's own functions (tsvector_update_trigger) set no time, nor do
 functions in C after the row is written (a replication's log, a notification)."""
+_CHILDREN = sa.text("""
+with recursive child (oid) as (
+    select i.inhrelid from pg_inherits i where i.inhparent = :oid
+  union
+    select i.inhrelid from child p join pg_inherits i on i.inhparent = p.oid
+)
+select distinct pg_get_expr(d.adbin, d.adrelid)
+  from child join pg_class c on c.oid = child.oid and not c.relispartition
+  join pg_attribute a on a.attrelid = c.oid and a.attname = :column and to_jsonb(a) ->> 'attgenerated' = ''
+  join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+""")
+"""Rows of children are inserted into them, and may have another DEFAULT; those of partitions get the table's."""
 _STARTED = "select setting, source from pg_settings where name = 'TimeZone'"
 _SET = sa.text("""
 with set (database, role, zone) as (
@@ -142,7 +144,8 @@ def origin(connection: Connection, watched: Watched) -> Origin:
     elif row.made is not None:
         found.append(by_default(row.made))
     if not row.generated:
-        found += [by_default(sql) for sql in row.children or () if sql != row.made]
+        children = catalog.rows(connection, _CHILDREN, {"oid": oid, "column": column})
+        found += [by_default(sql) for (sql,) in children if sql != row.made]
     for one in catalog.rows(connection, _TRIGGERS, {"oid": oid}):
         found += _trigger(one, column)
     return Origin(row.schema, row.table, column, found, kind=row.kind)
