@@ -223,6 +223,13 @@ class Dialect:
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
         """Set up the driver's connection where a statement cannot."""
 
+    def set_up(self, connection: Connection, timeout: timedelta) -> None:
+        """Set up a new session, and make it read-only if it is ours. Raises what the driver raises."""
+        for statement in self.session(connection, timeout):
+            connection.exec_driver_sql(statement)
+        if not self.in_memory(connection.engine):
+            self.make_read_only(connection)
+
     def limit(self, connection: Connection, dbapi: Any, timeout: timedelta) -> list[str]:
         """Statements that give a session which is set up another query timeout; what is the driver's is set here."""
         self.adopt(dbapi, timeout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -25,14 +26,18 @@ _STANDING = sa.text("""
 select pg_is_in_recovery() as standby, pg_postmaster_start_time()::text as server,
        pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all
 """)
-_READING = sa.text("""
-select concat_ws('/', coalesce(host(inet_server_addr()), 'local'), current_setting('port'),
+_HERE = """
+select pg_backend_pid() as pid, (select to_char(backend_start at time zone 'UTC', 'YYYYMMDDHH24MISSUS')
+                                   from pg_stat_activity where pid = pg_backend_pid()) as began,
+       concat_ws('/', coalesce(host(inet_server_addr()), 'local'), current_setting('port'),
                  to_char(pg_postmaster_start_time() at time zone 'UTC', 'YYYYMMDDHH24MISSUS')) as server,
-       current_database() as database, cast(current_user as text) as username, pg_backend_pid() as pid,
-       (select to_char(backend_start at time zone 'UTC', 'YYYYMMDDHH24MISSUS')
-          from pg_stat_activity where pid = pg_backend_pid()) as began,
-       current_setting('default_transaction_read_only') = 'on' as reads
-""")
+       current_database() as database, cast(current_user as text) as username, cast(session_user as text),
+       current_setting('default_transaction_read_only') as reads, pg_is_in_recovery(),
+       pg_has_role(current_user, 'pg_read_all_stats', 'usage'), current_setting('search_path'),
+       current_setting('TimeZone'), current_setting('DateStyle'), current_setting('lc_monetary'),
+       current_setting('row_security'), current_setting('server_encoding')
+"""
+"""The session, and where it leads."""
 _XMIN = sa.text("""
 select pg_snapshot_xmin(s)::text as xmin, pg_snapshot_xmax(s)::text as xmax, pg_is_in_recovery() as standby
   from pg_current_snapshot() as s
@@ -184,7 +189,13 @@ def _counted(
 def reading_of(connection: Connection) -> Reading | None:
     """This connection, for sharing samples; None where it may lead to another server than before (a pooler: the
     driver's number of the session then differs), does not show when it began, or could write."""
-    row = connection.execute(_READING).one()
-    if not leads_to(connection, row.pid) or row.began is None or not row.reads:
-        return None
-    return Reading(row.server, row.database, row.username, f"{row.pid}@{row.began}")
+    return here(connection)[0]
+
+
+def here(connection: Connection) -> tuple[Reading | None, tuple[Any, ...]]:
+    """As `reading_of`, and what the server says of where the connection leads. Raises what the driver raises."""
+    row = connection.exec_driver_sql(_HERE).one()
+    _, _, *said = row
+    if not leads_to(connection, row.pid) or row.began is None or row.reads != "on":
+        return None, tuple(said)
+    return Reading(row.server, row.database, row.username, f"{row.pid}@{row.began}"), tuple(said)

@@ -25,7 +25,7 @@ from poller.sources.faults import Fault
 from poller.sources.options import Options
 from poller.sources.postgresql import json as json_values
 from poller.sources.postgresql import keys, where
-from poller.sources.postgresql.bound import reading_of, sampler
+from poller.sources.postgresql.bound import here, sampler
 from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import Documents, Reread, converted, plain
 
@@ -110,15 +110,6 @@ SELECT current_user, string_agg(p.polname, ', ' ORDER BY p.polname)
 _DATABASE = "(SELECT oid FROM pg_database WHERE datname = current_database())"
 _NUMERIC = 1700
 _TYPES = "SELECT CAST(t AS bigint), format_type(t, -1) FROM unnest(CAST(:types AS oid[])) AS t"
-
-_PLACE = """
-select coalesce(host(inet_server_addr()), 'local'), current_setting('port'), cast(pg_postmaster_start_time() as text),
-       current_database(), cast(current_user as text), cast(session_user as text), pg_is_in_recovery(),
-       pg_has_role(current_user, 'pg_read_all_stats', 'usage'),
-       current_setting('search_path'), current_setting('TimeZone'), current_setting('DateStyle'),
-       current_setting('lc_monetary'), current_setting('row_security'), current_setting('server_encoding'),
-       current_setting('default_transaction_read_only')
-"""
 _EACH = "poller_each_statement"
 
 
@@ -185,29 +176,26 @@ class PostgreSql(Dialect):
             args["prepare_threshold"] = None
         return args
 
-    def session(self, connection: Connection, timeout: timedelta) -> list[str]:
+    def set_up(self, connection: Connection, timeout: timedelta) -> None:
         """The timeout, and the forms that drivers can read, whatever a role or a database sets for its sessions. Time
-        zone and order of day and month stay as they are: only a filter may depend on them. One statement, to save
-        round trips."""
+        zone and order of day and month stay as they are: only a filter may depend on them.
+
+        Read-only whatever the URL, the role or the database sets, if the session is our own. Behind a pooler the next
+        statement may run in another client's session, whose writes would fail: there each statement is a transaction.
+        """
         settings = {"statement_timeout": _milliseconds(timeout), "row_security": "off", **_FORMS}
-        return ["SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())]
+        asked = [f"set_config('{name}', '{value}', false)" for name, value in settings.items()]
+        read_only = "set_config('default_transaction_read_only', 'on', false)"
+        asked.append(f"CASE WHEN pg_backend_pid() = {session_of(connection) or 0} THEN {read_only} END")
+        if connection.exec_driver_sql(f"SELECT {', '.join(asked)}").one()[-1] != "on":
+            connection.info[_EACH] = True
+            _each_statement(connection)
 
     def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
         """As when it began. Locks of the session go too: nobody would release them."""
-        again = ["RESET SESSION AUTHORIZATION", "RESET ALL", "SELECT pg_advisory_unlock_all()"]
-        connection.exec_driver_sql("; ".join([*again, *self.session(connection, timeout)]))
+        connection.exec_driver_sql("RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_advisory_unlock_all()")
+        self.set_up(connection, timeout)
         return True
-
-    def make_read_only(self, connection: Connection) -> None:
-        """For the session, whatever the URL, the role or the database sets, if the session is our own. Behind a pooler
-        the next statement may run in another client's session, whose writes would fail: there each statement is a
-        transaction."""
-        setting = "set_config('default_transaction_read_only', 'on', false)"
-        pid = session_of(connection) or 0
-        found = connection.exec_driver_sql(f"SELECT CASE WHEN pg_backend_pid() = {pid} THEN {setting} END")
-        if found.scalar() != "on":
-            connection.info[_EACH] = True
-            _each_statement(connection)
 
     def resume(self, connection: Connection) -> None:
         """Behind a pooler each statement is still a transaction."""
@@ -215,17 +203,16 @@ class PostgreSql(Dialect):
             _each_statement(connection)
 
     def is_pooled(self, connection: Connection) -> bool:
-        """As `make_read_only` found it."""
+        """As `set_up` found it."""
         return bool(connection.info.get(_EACH))
 
     def place(self, connection: Connection) -> Place:
         """By the server's own word. A server that only has the protocol is not asked."""
         try:
-            reading = reading_of(connection)
+            reading, said = here(connection)
             driver: Any = connection.connection.driver_connection
             info = getattr(driver, "info", None)
             asked_for = getattr(info, "host", None), getattr(info, "port", None)
-            said = tuple(connection.exec_driver_sql(_PLACE).one())
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise
