@@ -19,7 +19,7 @@ from poller.databases.samplers import session_of
 from poller.errors import ConfigError
 from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import Exact, exact_of
-from poller.sources.columns.uniqueness import connection_of
+from poller.sources.columns.uniqueness import Reflected, connection_of
 from poller.sources.database import Dialect, Form, Look, PageForm, Place, Question, Records, Runner, Settings, Watch
 from poller.sources.faults import Fault
 from poller.sources.options import Options
@@ -53,6 +53,30 @@ _FAMILIES = {
     "record": Family.UNFIT,
     "money": Family.UNFIT,  # its text depends on lc_monetary
 }
+
+_KINDS = {
+    16: "boolean",
+    17: "bytea",
+    19: "name",
+    20: "bigint",
+    21: "smallint",
+    23: "integer",
+    25: "text",
+    26: "oid",
+    114: "json",
+    700: "real",
+    701: "double precision",
+    1042: "bpchar",
+    1043: "character varying",
+    1082: "date",
+    1114: "timestamp without time zone",
+    1184: "timestamp with time zone",
+    1700: "numeric",
+    2950: "uuid",
+    3802: "jsonb",
+    5069: "xid8",
+}
+"""What `format_type` calls the types of these oids (pg_type.dat): they are the same in every server."""
 
 _SQLSTATES = {
     "57014": Fault.TIMEOUT,
@@ -129,19 +153,13 @@ class PostgreSql(Dialect):
     scalar_codes: ClassVar[frozenset[int]] = _SCALARS
     clock: ClassVar[str] = "to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
 
-    def table_columns(self, inspector: Inspector, table: str, schema: str | None) -> dict[str, dict[str, Any]]:
+    def reflected(self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]) -> Reflected:
         """In the words of `keys`."""
-        return keys.columns(connection_of(inspector), table, schema)
+        return keys.reflected(connection_of(inspector), table, schema, names)
 
     def unique_sets(self, inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
         """In the words of `keys`."""
         return keys.unique_sets(connection_of(inspector), table, schema)
-
-    def weakened(
-        self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]
-    ) -> tuple[Mapping[str, bool], bool]:
-        """In the words of `keys`."""
-        return keys.weakened(connection_of(inspector), table, schema, names)
 
     def invalid_indexes(self, inspector: Inspector, table: str, schema: str | None) -> set[str]:
         """In the words of `keys`."""
@@ -298,8 +316,9 @@ class PostgreSql(Dialect):
         shown = look.described or run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0))
         described = dict(zip(shown.names, shown.description, strict=False))
         types = {name: (int(described[name][1]), described[name][4]) for name in look.columns}
-        formatted = run(_TYPES, {"types": [oid for oid, _ in types.values()]}).rows
-        kinds = {int(oid): str(kind) for oid, kind in formatted}
+        kinds = _KINDS
+        if others := [oid for oid, _ in types.values() if oid not in kinds]:
+            kinds = kinds | {int(oid): str(kind) for oid, kind in run(_TYPES, {"types": others}).rows}
         found = {}
         for name, (oid, described_digits) in types.items():
             facts: Mapping[str, Any] = look.reflected[name] if look.reflected is not None else {}
