@@ -91,10 +91,11 @@ def bad_key(options: Options, why: str) -> SourceError:
     )
 
 
-def refuse_bad_keys(database: Database, options: Options, checks: Iterable[tuple[str, str]]) -> None:
+def refuse_bad_keys(database: Database, options: Options, checks: Sequence[tuple[str, str]]) -> None:
     """Return if none of the checks (`Statements.bad_keys`) finds a row. Raises: SourceError."""
-    for what, sql in checks:
-        if database.run(sql).rows[0][0]:
+    found = database.run("SELECT " + ", ".join(f"({sql})" for _, sql in checks)).rows[0]
+    for (what, _), count in zip(checks, found, strict=True):
+        if count:
             raise bad_key(options, "is NULL in some rows" if what == "NULL" else "is the same in several rows")
 
 

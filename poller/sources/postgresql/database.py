@@ -201,18 +201,14 @@ class PostgreSql(Dialect):
         Read-only whatever the URL, the role or the database sets, if the session is our own. Behind a pooler the next
         statement may run in another client's session, whose writes would fail: there each statement is a transaction.
         """
-        settings = {"statement_timeout": _milliseconds(timeout), "row_security": "off", **_FORMS}
-        asked = [f"set_config('{name}', '{value}', false)" for name, value in settings.items()]
-        read_only = "set_config('default_transaction_read_only', 'on', false)"
-        asked.append(f"CASE WHEN pg_backend_pid() = {session_of(connection) or 0} THEN {read_only} END")
-        if connection.exec_driver_sql(f"SELECT {', '.join(asked)}").one()[-1] != "on":
+        if connection.exec_driver_sql(_settings(connection, timeout)).one()[-1] != "on":
             connection.info[_EACH] = True
             _each_statement(connection)
 
     def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
         """As when it began. Locks of the session go too: nobody would release them."""
-        connection.exec_driver_sql("RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_advisory_unlock_all()")
-        self.set_up(connection, timeout)
+        again = ["RESET SESSION AUTHORIZATION", "RESET ALL", "SELECT pg_advisory_unlock_all()"]
+        connection.exec_driver_sql("; ".join([*again, _settings(connection, timeout)]))
         return True
 
     def resume(self, connection: Connection) -> None:
@@ -463,6 +459,15 @@ def _date(sql: str) -> str:
         f" WHEN {sql} < '0001-01-01' THEN to_char({moment}, 'YYYY-MM-DD\" BC\"')"
         f" ELSE CAST(to_char({near}, 'YYYY') AS integer) + 400 * {cycles} || to_char({near}, '-MM-DD') END"
     )
+
+
+def _settings(connection: Connection, timeout: timedelta) -> str:
+    """The statement that sets up a session; its last value is `on` if the session is our own."""
+    settings = {"statement_timeout": _milliseconds(timeout), "row_security": "off", **_FORMS}
+    asked = [f"set_config('{name}', '{value}', false)" for name, value in settings.items()]
+    read_only = "set_config('default_transaction_read_only', 'on', false)"
+    own = f"CASE WHEN pg_backend_pid() = {session_of(connection) or 0} THEN {read_only} END"
+    return f"SELECT {', '.join([*asked, own])}"
 
 
 def _milliseconds(timeout: timedelta) -> str:
