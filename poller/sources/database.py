@@ -224,11 +224,9 @@ class Dialect:
         """Set up the driver's connection where a statement cannot."""
 
     def set_up(self, connection: Connection, timeout: timedelta) -> None:
-        """Set up a new session, and make it read-only if it is ours. Raises what the driver raises."""
+        """Set up a new session, read-only if it is ours (security.md). Raises what the driver raises."""
         for statement in self.session(connection, timeout):
             connection.exec_driver_sql(statement)
-        if not self.in_memory(connection.engine):
-            self.make_read_only(connection)
 
     def limit(self, connection: Connection, dbapi: Any, timeout: timedelta) -> list[str]:
         """Statements that give a session which is set up another query timeout; what is the driver's is set here."""
@@ -240,8 +238,8 @@ class Dialect:
         return None
 
     def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
-        """Give a session its settings back, all but whether it may write; `before`: what `settings` said, None where it
-        was not asked. False where they may be others now, and the session must not be used again."""
+        """Give a session its settings back, that it may only read among them; `before`: what `settings` said, None
+        where it was not asked. False where they may be others now, and the session must not be used again."""
         return True
 
     def read_values(self, dbapi: Any, form: Form) -> None:
@@ -264,9 +262,6 @@ class Dialect:
         number = connection.execute(sa.text(self.session_number)).scalar()
         driver = session_of(connection)
         return number is not None and driver is not None and (int(number) - driver) % FOUR_BYTES == 0
-
-    def make_read_only(self, connection: Connection) -> None:
-        """Make a new session of ours read-only (security.md). Raises what the driver raises."""
 
     def resume(self, connection: Connection) -> None:
         """The same session comes in another connection of SQLAlchemy."""

@@ -80,12 +80,9 @@ class SessionSetup:
             if self._dialect.is_pooled(connection):
                 return True  # the settings are of a session that is somebody else's by now
             session.timeout = -1.0
-            if not self._dialect.restore(connection, self._timeout, session.facts.get(_SETTINGS)):
-                return False
-            self._dialect.make_read_only(connection)
+            return self._dialect.restore(connection, self._timeout, session.facts.get(_SETTINGS))
         except Exception:  # noqa: BLE001 - it is not used again
             return False
-        return True
 
 
 def is_idle(connection: Connection, driver: Any) -> bool:

@@ -71,7 +71,7 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
         return Tracked(str(server.name), sessions, first, mariadb=mariadb, ignored=o.bound_ignore_users)
 
     try:
-        samples = shared(asked, Tracked.kind, lambda c: reading_of(c, mariadb=mariadb), make, connection)
+        samples = shared(asked, Tracked.kind, lambda c: here(c, mariadb=mariadb)[0], make, connection)
         tracked = samples.prepare(connection)
     except DBAPIError as error:
         privilege = lacking(error)
@@ -131,11 +131,6 @@ def _may(connection: Connection, sql: str) -> bool:
             raise
         return False
     return True
-
-
-def reading_of(connection: Connection, *, mariadb: bool) -> Reading | None:
-    """As `here`."""
-    return here(connection, mariadb=mariadb)[0]
 
 
 def here(connection: Connection, *, mariadb: bool) -> tuple[Reading | None, tuple[str, ...]]:

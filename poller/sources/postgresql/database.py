@@ -29,54 +29,23 @@ from poller.sources.postgresql.bound import here, sampler
 from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import Documents, Reread, converted, plain
 
-_FAMILIES = {
-    "timestamp with time zone": Family.TIMESTAMPTZ,
-    "timestamp without time zone": Family.TIMESTAMP,
-    "date": Family.DATE,
-    "smallint": Family.INTEGER,
-    "integer": Family.INTEGER,
-    "bigint": Family.INTEGER,
-    "oid": Family.INTEGER,
-    "numeric": Family.NUMERIC,
-    "text": Family.TEXT,
-    "character varying": Family.TEXT,
-    "bpchar": Family.TEXT,
-    "citext": Family.TEXT,
-    "name": Family.TEXT,
-    "uuid": Family.UUID,
-    "bytea": Family.BYTES,
-    "real": Family.UNFIT,
-    "double precision": Family.UNFIT,
-    "json": Family.UNFIT,
-    "jsonb": Family.UNFIT,
-    "boolean": Family.UNFIT,
-    "record": Family.UNFIT,
-    "money": Family.UNFIT,  # its text depends on lc_monetary
-}
-
-_KINDS = {
-    16: "boolean",
-    17: "bytea",
-    19: "name",
-    20: "bigint",
-    21: "smallint",
-    23: "integer",
-    25: "text",
-    26: "oid",
-    114: "json",
-    700: "real",
-    701: "double precision",
-    1042: "bpchar",
-    1043: "character varying",
-    1082: "date",
-    1114: "timestamp without time zone",
-    1184: "timestamp with time zone",
-    1700: "numeric",
-    2950: "uuid",
-    3802: "jsonb",
-    5069: "xid8",
-}
+_KINDS_OF = {
+    Family.TIMESTAMPTZ: {1184: "timestamp with time zone"},
+    Family.TIMESTAMP: {1114: "timestamp without time zone"},
+    Family.DATE: {1082: "date"},
+    Family.INTEGER: {21: "smallint", 23: "integer", 20: "bigint", 26: "oid"},
+    Family.NUMERIC: {1700: "numeric"},
+    Family.TEXT: {25: "text", 1043: "character varying", 1042: "bpchar", 19: "name"},
+    Family.UUID: {2950: "uuid"},
+    Family.BYTES: {17: "bytea"},
+    # The text of money depends on lc_monetary.
+    Family.UNFIT: {700: "real", 701: "double precision", 114: "json", 3802: "jsonb", 16: "boolean", 2249: "record",
+                   790: "money"},
+    Family.OTHER: {5069: "xid8"},
+}  # fmt: skip
 """What `format_type` calls the types of these oids (pg_type.dat): they are the same in every server."""
+_KINDS = {oid: kind for kinds in _KINDS_OF.values() for oid, kind in kinds.items()}
+_FAMILIES = {"citext": Family.TEXT, **{kind: one for one, kinds in _KINDS_OF.items() for kind in kinds.values()}}
 
 _SQLSTATES = {
     "57014": Fault.TIMEOUT,

@@ -34,7 +34,11 @@ select c.oid, cast(c.relkind as text) as kind, cast(a.attname as text) as column
 """A relation and one of its columns; of a view also its SELECT, if this user may read all that it reads."""
 _NAMED = sa.text(f"{_RELATION.format('a.attname = :column')} where c.oid = to_regclass(:name)")
 _NUMBERED = sa.text(f"{_RELATION.format('a.attnum = :number')} where c.oid = :oid")
-_BEHIND = sa.text("""
+_STANDS = """pg_is_in_recovery() as standby, cast(pg_postmaster_start_time() as text) as server,
+       pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all"""
+_STANDING = sa.text(f"select {_STANDS}")
+_BEHIND = sa.text(
+    """
 with recursive behind (oid, above) as (
     select r.oid, false from unnest(cast(:roots as oid[])) as r (oid)
   union
@@ -53,7 +57,7 @@ with recursive behind (oid, above) as (
              where c.relkind = 'v' and w.ev_class = b.oid and w.ev_type = '1' and d.refobjid <> b.oid
            ) as n (oid, above)
 )
-select min(b.oid) filter (where c.relkind = 'm') as materialized,
+select {standing}, min(b.oid) filter (where c.relkind = 'm') as materialized,
        min(b.oid) filter (where c.relkind = 'f') as foreign_table,
        min(b.oid) filter (where exists (select from pg_subscription_rel s where s.srrelid = b.oid)) as subscribed,
        count(*) filter (where c.relkind in ('r', 'p', 'f', 'm')) as tables,
@@ -65,7 +69,9 @@ select min(b.oid) filter (where c.relkind = 'm') as materialized,
              join pg_extension x on x.oid = e.refobjid and x.extname = 'dblink'
             where w.ev_class = b.oid)) as linked
   from behind b join pg_class c on c.oid = b.oid
-""")
+""".replace("{standing}", _STANDS)
+)
+"""What the server is, and what is behind what is read."""
 _DIRECT = sa.text("""
 with below (oid) as (
     select d.refobjid from unnest(cast(:roots as oid[])) as r (oid)
@@ -95,8 +101,16 @@ class Origin:
     refreshed: bool = False
 
 
-def origin(connection: Connection, table: str | None, query: str | None, column: str) -> Origin | None:
-    """None where this server's own transactions write the rows straight into what is read.
+class Standing(NamedTuple):
+    """What the server is: whether a standby, since when it runs; and whether the user may see all sessions."""
+
+    standby: bool
+    server: str
+    sees_all: bool
+
+
+def origin(connection: Connection, table: str | None, query: str | None, column: str) -> tuple[Standing, Origin | None]:
+    """What the server is; and None where its own transactions write the rows straight into what is read.
 
     Args:
         table: its quoted name; or query: the user's SQL. column: the cursor's, not quoted.
@@ -105,7 +119,7 @@ def origin(connection: Connection, table: str | None, query: str | None, column:
     """
     at = _at(connection, table, query, column)
     if at is None and query is None:
-        return None
+        return _standing(connection), None
     whole = f"select * from {table}" if query is None else query  # noqa: S608 - quoted
     roots = [] if at is None else [at.oid]
     if at is None or at.kind == "v":
@@ -115,9 +129,17 @@ def origin(connection: Connection, table: str | None, query: str | None, column:
         except DBAPIError:  # a view that only the one before it may read
             read, opaque = _all_read(connection, whole, column)
         if opaque is not None:
-            return Origin(opaque)
+            return _standing(connection), Origin(opaque)
         roots += read
     (row,) = catalog.rows(connection, _BEHIND, {"roots": roots})
+    return Standing(row.standby, row.server, row.sees_all), _why(connection, row, roots)
+
+
+def _standing(connection: Connection) -> Standing:
+    return Standing._make(catalog.rows(connection, _STANDING)[0])
+
+
+def _why(connection: Connection, row: Any, roots: list[int]) -> Origin | None:
     if row.materialized is not None:
         return Origin(
             f"{_name(connection, row.materialized)} is a materialized view, which shows rows only when it is refreshed",
