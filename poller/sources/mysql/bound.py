@@ -168,10 +168,9 @@ def _reading(connection: Connection, row: Any) -> Reading | None:
 
 
 ABOUT = sa.text("""
-select t.table_type as kind, t.engine as engine, v.view_definition as definition
-  from information_schema.tables t
-  left join information_schema.views v on v.table_schema = t.table_schema and v.table_name = t.table_name
- where t.table_schema = coalesce(:schema, database()) and t.table_name = :name
+select table_type as kind, engine, (select view_definition from information_schema.views
+         where table_schema = coalesce(:schema, database()) and table_name = :name) as definition
+  from information_schema.tables where table_schema = coalesce(:schema, database()) and table_name = :name
 """)
 
 
