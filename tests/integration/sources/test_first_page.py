@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -17,6 +18,11 @@ MOST = {
 }
 """With a key of numbers, and with one of text. As SQLAlchemy sends them: not its own ones of a new engine. One asks for
 prepared transactions, which most servers cannot have; a session that read a view or a query gets its settings back."""
+READ: dict[str, dict[str, Any]] = {
+    "table": {},
+    "view": {"table": "seen"},
+    "query": {"query": "select * from orders"},
+}
 KEYS = ("integer", "varchar(40)")
 
 
@@ -29,7 +35,7 @@ def sent() -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=["number", "text"])
-@pytest.mark.parametrize("shape", ["table", "view", "query"])
+@pytest.mark.parametrize("shape", READ)
 def test_a_first_page_sends_few_statements(any_db: str, sent: list[str], shape: str, key: str) -> None:
     kind = family(any_db)
     execute(
@@ -39,8 +45,7 @@ def test_a_first_page_sends_few_statements(any_db: str, sent: list[str], shape: 
         "create view seen as select id, updated_at from orders",
         "insert into orders (id, updated_at) values ('1', '2026-01-05 10:00:00'), ('2', '2026-01-05 10:00:01')",
     )
-    read = {"table": {}, "view": {"table": "seen"}, "query": {"table": None, "query": "select * from orders"}}[shape]
-    with closing(orders(any_db, bound="auto", **read)) as source:
+    with closing(orders(any_db, bound="auto", **READ[shape])) as source:
         sent.clear()
         assert len(source.page(None, 10).rows) == 2
     if kind == "mysql":  # it may look again, as often as its view of transactions is not fresh
