@@ -32,7 +32,7 @@ def key(subject: Subject) -> list[Finding]:
             )
         ]
     dialect = subject.database.dialect
-    table = dialect.reflected(subject.inspector, o.table, o.schema_name, o.pk_columns)
+    table = dialect.reflected(subject.inspector, o.table, o.schema_name, [o.cursor_column, *o.pk_columns])
     columns = table.columns
     if any(name not in columns for name in o.pk_columns):
         return []  # the check of the columns names it
@@ -95,7 +95,7 @@ def nulls(subject: Subject) -> list[Finding]:
     firm = known is not None and known.cursor.nullable is False
     if known is None and o.table is not None:  # no row yet, but the columns are known
         dialect, name = subject.database.dialect, o.cursor_column
-        table = dialect.reflected(subject.inspector, o.table, o.schema_name, [name])
+        table = dialect.reflected(subject.inspector, o.table, o.schema_name, [name, *o.pk_columns])
         firm = table.columns.get(name, {}).get("nullable") is False
     if firm:
         return [ok("nulls", f"{o.cursor_column} is never NULL")]

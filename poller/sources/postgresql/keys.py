@@ -74,7 +74,7 @@ select cast(c.relname as text) from pg_index i join pg_class c on c.oid = i.inde
 def reflected(connection: Connection, table: str, schema: str | None, names: Sequence[str]) -> Reflected:
     """Of each column whether it is NOT NULL, and the digits of a second, for drivers that do not report them; the
     server's description of a result has the types."""
-    rows = catalog.rows(connection, _COLUMNS, {"name": quoted(table, schema), "columns": list(names)})
+    rows = catalog.rows(connection, _COLUMNS, {"name": quoted(table, schema), "columns": sorted(set(names))})
     columns = {
         row.name: {"name": row.name, "nullable": None if row.firm > row.kept else not row.firm, "digits": row.digits}
         for row in rows
