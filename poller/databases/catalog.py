@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Inspector
 
 from poller import once
 from poller.databases.pools import Session
+
+_T = TypeVar("_T")
 
 
 def rows(
@@ -18,11 +20,14 @@ def rows(
     """All rows of the answer. Raises what the driver raises."""
     values = dict(params or {})
 
-    def asked() -> Sequence[sa.Row[Any]]:
-        return connection.execute(question, values).all()
+    key = question.text, _frozen(values)
+    return asked(connection, key, lambda: connection.execute(question, values).all())
 
+
+def asked(connection: Connection, key: Hashable, question: Callable[[], _T]) -> _T:
+    """The answer to a question over this connection. Raises what the question raises."""
     place = place_of(connection)
-    return asked() if place is None else once.ask((place, question.text, _frozen(values)), asked)
+    return question() if place is None else once.ask((place, key), question)
 
 
 def scalar(connection: Connection, question: sa.TextClause, params: Mapping[str, Any] | None = None) -> Any:

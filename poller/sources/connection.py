@@ -89,20 +89,6 @@ class Database:
                 self._let_go()
             self._setup.form = form
 
-    @contextlib.contextmanager
-    def parsing(self) -> Iterator[None]:
-        """While open, JSON is parsed: SQLAlchemy asks PostgreSQL for columns in JSON."""
-        if self._setup.form == "parsed" or not self.dialect.sets_values:
-            yield
-            return
-        self.connection()
-        driver = self._driver
-        self.dialect.read_values(driver, "parsed")
-        try:
-            yield
-        finally:
-            self.dialect.read_values(driver, self._setup.form)
-
     def before_fork(self) -> None:
         """Close a SQLite file: its locks are per process, and are lost when it is open across a fork. Where another
         thread is using it, the one that opened it waits a while for that; any other leaves it alone."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from poller import once
 from poller.errors import ConfigError
 from poller.model.cursor import Cursor
 from poller.ports import Bound
@@ -107,14 +108,17 @@ class CurrentBound:
         self.drop()
         connection, place = self._database.connection(), self._database.place()
         if self._sampler is None or self._made_for != (known, place):
-            self._refuse_other_stamps(known)
-            self._zone_seen = self._monotonic()
-            sampler, memory = self.choose(known, statements), self.remember() or {}
+            with once.command():  # both follow the cursor's column to its table
+                self._refuse_other_stamps(known)
+                self._zone_seen = self._monotonic()
+                sampler, memory = self.choose(known, statements), self.remember() or {}
             self._sampler, self._known, self._made_for = sampler, Memory(), (known, place)
             self.recall(memory)
         elif self._monotonic() - self._zone_seen >= ZONE_EVERY:
-            self._refuse_other_stamps(known)  # a refusal is repeated at every page
-            if self.choose(known, statements).rule.kind != self._sampler.rule.kind:
+            with once.command():
+                self._refuse_other_stamps(known)  # a refusal is repeated at every page
+                kind = self.choose(known, statements).rule.kind
+            if kind != self._sampler.rule.kind:
                 self.choose_again()
                 return self._sampled(known, statements, after)
             self._zone_seen = self._monotonic()

@@ -23,7 +23,7 @@ from poller.model.cursor import KeyValue
 from poller.model.fingerprint import DatabaseIdentity
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.columns.exact import Exact
-from poller.sources.columns.uniqueness import reflected_sets
+from poller.sources.columns.uniqueness import Reflected, reflected_sets
 from poller.sources.faults import Fault
 from poller.sources.identity import names_host
 from poller.sources.options import Options
@@ -223,6 +223,11 @@ class Dialect:
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
         """Set up the driver's connection where a statement cannot."""
 
+    def set_up(self, connection: Connection, timeout: timedelta) -> None:
+        """Set up a new session, read-only if it is ours (security.md). Raises what the driver raises."""
+        for statement in self.session(connection, timeout):
+            connection.exec_driver_sql(statement)
+
     def limit(self, connection: Connection, dbapi: Any, timeout: timedelta) -> list[str]:
         """Statements that give a session which is set up another query timeout; what is the driver's is set here."""
         self.adopt(dbapi, timeout)
@@ -233,8 +238,8 @@ class Dialect:
         return None
 
     def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
-        """Give a session its settings back, all but whether it may write; `before`: what `settings` said, None where it
-        was not asked. False where they may be others now, and the session must not be used again."""
+        """Give a session its settings back, that it may only read among them; `before`: what `settings` said, None
+        where it was not asked. False where they may be others now, and the session must not be used again."""
         return True
 
     def read_values(self, dbapi: Any, form: Form) -> None:
@@ -257,9 +262,6 @@ class Dialect:
         number = connection.execute(sa.text(self.session_number)).scalar()
         driver = session_of(connection)
         return number is not None and driver is not None and (int(number) - driver) % FOUR_BYTES == 0
-
-    def make_read_only(self, connection: Connection) -> None:
-        """Make a new session of ours read-only (security.md). Raises what the driver raises."""
 
     def resume(self, connection: Connection) -> None:
         """The same session comes in another connection of SQLAlchemy."""
@@ -378,28 +380,21 @@ class Dialect:
         """What a page rests on and no result shows; `texts`: the key columns that hold text."""
         return Watch()
 
-    def table_columns(self, inspector: Inspector, table: str, schema: str | None) -> dict[str, dict[str, Any]]:
-        """What the catalog says of a table's columns, by name; empty without such a table. Raises what the driver
-        raises."""
+    def reflected(self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]) -> Reflected:
+        """What the catalog says of a table or view; no columns without such a table. `names`: the columns that must be
+        NOT NULL. Raises what the driver raises."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SAWarning)  # the dialect distinguishes unknown types
-                return {column["name"]: dict(column) for column in inspector.get_columns(table, schema=schema)}
+                found = {column["name"]: dict(column) for column in inspector.get_columns(table, schema=schema)}
         except NoSuchTableError:
-            return {}
+            found = {}
+        return Reflected(found, bool(found) and table in inspector.get_table_names(schema=schema))
 
     def unique_sets(self, inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
         """The primary key's columns, and every set of columns (the primary key first) that a constraint or a full index
         keeps unique. Raises what the driver raises."""
         return reflected_sets(inspector, table, schema)
-
-    def weakened(
-        self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]
-    ) -> tuple[Mapping[str, bool], bool]:
-        """For each column whether NOT NULL is enforced in all that a SELECT of the table reads (children may lack it,
-        foreign tables only declare it, it may be NOT VALID), where that is not what its definition says; and whether
-        other tables inherit from it: no index spans them all."""
-        return {}, False
 
     def invalid_indexes(self, inspector: Inspector, table: str, schema: str | None) -> set[str]:
         """Indexes that are neither enforced nor used, as a failed CREATE INDEX CONCURRENTLY leaves them."""

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases import catalog
 from poller.errors import ConfigError, SourceError
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
-from poller.sources.columns.uniqueness import proof_of
+from poller.sources.columns.uniqueness import Reflected, proof_of
 from poller.sources.connection import Database
 from poller.sources.database import Dialect, Look, Records, Watch
 from poller.sources.faults import SCHEMA_FAULTS
@@ -60,7 +60,7 @@ def inspect_source(
     wanted = dict.fromkeys([options.cursor_column, *options.pk_columns])
     by_name = {name: f"{relation.alias}.{quote(name)}" for name in wanted}
     inspector = None if options.table is None else catalog.inspector(database.connection())
-    reflected: dict[str, dict[str, Any]] | None = None
+    table: Reflected | None = None
     described: Records | None = None
     refused: DBAPIError | None = None
     seen: Hashable = None
@@ -75,24 +75,18 @@ def inspect_source(
     if inspector is not None:
         if database.dialect.catalog_first:
             database.connection().exec_driver_sql(database.dialect.catalog_first)
-        reflected = _reflect(database.dialect, inspector, options)
-        names = tuple(reflected)
+        table = _reflect(database.dialect, inspector, options, list(wanted))
+        names = tuple(table.columns)
     else:
         names = described.names if described is not None else ()
     _refuse_unknown(options, names, [*wanted, *(options.columns or ())])
     _refuse_unknown(options, names, ordering, key="ordering_key")
     if refused is not None:
         raise refused
-    inherited = False
-    if inspector is not None and reflected is not None:
-        firm, inherited = database.dialect.weakened(inspector, options.table or "", options.schema_name, list(wanted))
-        for name in wanted:
-            if reflected[name].get("nullable") is False and not firm.get(name, True):
-                reflected[name]["nullable"] = None
     look = Look(
         relation=relation.sql,
         columns=by_name,
-        reflected=reflected,
+        reflected=None if table is None else table.columns,
         cursor=options.cursor_column,
         condition=relation.condition,
         keys=options.pk_columns,
@@ -100,9 +94,8 @@ def inspect_source(
         table=options.table,
         schema=options.schema_name,
     )
-    provable = inspector is not None and _is_base_table(inspector, options)
-    if inspector is not None and provable:
-        _refuse_weak_key(database.dialect, inspector, options, reflected or {})
+    if inspector is not None and table is not None and table.is_base:
+        _refuse_weak_key(database.dialect, inspector, options, table.columns)
     columns = database.dialect.columns(look, database.run)
     if columns is None:
         return None
@@ -120,7 +113,7 @@ def inspect_source(
         names=names,
         cursor=cursor,
         keys=keys,
-        provable=provable and not inherited,
+        provable=table is not None and table.is_base and not table.inherited,
         ordering=tuple(texts[name] for name in ordering),
         seen=seen,
         watch=watch,
@@ -157,12 +150,11 @@ def odd_value(options: Options, value: object, column: str | None = None) -> Sou
     )
 
 
-def _reflect(dialect: Dialect, inspector: Inspector, options: Options) -> dict[str, dict[str, Any]]:
-    table = options.table or ""
-    found = dialect.table_columns(inspector, table, options.schema_name)
-    if found:
+def _reflect(dialect: Dialect, inspector: Inspector, options: Options, wanted: Sequence[str]) -> Reflected:
+    table, schema = options.table or "", options.schema_name
+    found = dialect.reflected(inspector, table, schema, wanted)
+    if found.columns:
         return found
-    schema = options.schema_name
     known = [*inspector.get_table_names(schema=schema), *inspector.get_view_names(schema=schema)]
     elsewhere = f"Schema {schema!r} has none, or is not visible. " if schema and not known else ""
     raise SourceError(
@@ -250,10 +242,6 @@ _HOLDS = {
 
 def _kind(column: Column) -> str:
     return "other" if column.family is Family.UNFIT else column.family.value
-
-
-def _is_base_table(inspector: Inspector, options: Options) -> bool:
-    return options.table in inspector.get_table_names(schema=options.schema_name)
 
 
 def _refuse_weak_key(

@@ -84,8 +84,7 @@ class Learned:
         self._follow()
         if self._known is None and not self._is_still_empty():
             empty_by = self._emptiness()
-            with self.database.parsing():
-                known = inspect_source(self.database, self.options, self.relation, self.quote, self.ordering)
+            known = inspect_source(self.database, self.options, self.relation, self.quote, self.ordering)
             if known is not None:
                 self.database.may_set |= not known.provable  # a view may call any function
                 self._agreed, self._shown = (known.seen, self._shown), None

@@ -12,6 +12,8 @@ from itertools import islice
 from operator import eq, itemgetter
 from typing import Any
 
+import sqlalchemy as sa
+
 from poller.errors import SourceError
 from poller.sources.columns import MOMENTS, Column, Family
 from poller.sources.columns.moments import TextForm
@@ -91,10 +93,11 @@ def bad_key(options: Options, why: str) -> SourceError:
     )
 
 
-def refuse_bad_keys(database: Database, options: Options, checks: Iterable[tuple[str, Query]]) -> None:
+def refuse_bad_keys(database: Database, options: Options, checks: Sequence[tuple[str, Query]]) -> None:
     """Return if none of the checks (`Statements.bad_keys`) finds a row. Raises: SourceError."""
-    for what, sql in checks:
-        if database.run(sql).rows[0][0]:
+    found = database.run(sa.select(*(query.scalar_subquery() for _, query in checks))).rows[0]
+    for (what, _), count in zip(checks, found, strict=True):
+        if count:
             raise bad_key(options, "is NULL in some rows" if what == "NULL" else "is the same in several rows")
 
 

@@ -10,7 +10,6 @@ from sqlalchemy.engine import Connection, Engine
 
 from poller.databases.pools import Session
 from poller.sources.database import Dialect, Form, Place
-from poller.sources.user_sql.literals import escape_colons
 
 _SETTINGS = "settings"
 _IN_TRANSACTION = 1
@@ -50,10 +49,7 @@ class SessionSetup:
     def _begin(self, connection: Connection, driver: Any) -> None:
         self._dialect.adopt(driver, self._timeout)
         self._dialect.read_values(driver, self.form)
-        for statement in self._dialect.session(connection, self._timeout):
-            connection.execute(sa.text(escape_colons(statement)))
-        if not self.in_memory:
-            self._dialect.make_read_only(connection)
+        self._dialect.set_up(connection, self._timeout)
 
     def _session(self, found: Place) -> Session:
         return Session(found.place, found.reading, self._timeout.total_seconds(), form=self.form)
@@ -84,12 +80,9 @@ class SessionSetup:
             if self._dialect.is_pooled(connection):
                 return True  # the settings are of a session that is somebody else's by now
             session.timeout = -1.0
-            if not self._dialect.restore(connection, self._timeout, session.facts.get(_SETTINGS)):
-                return False
-            self._dialect.make_read_only(connection)
+            return self._dialect.restore(connection, self._timeout, session.facts.get(_SETTINGS))
         except Exception:  # noqa: BLE001 - it is not used again
             return False
-        return True
 
 
 def is_idle(connection: Connection, driver: Any) -> bool:

@@ -32,7 +32,8 @@ def key(subject: Subject) -> list[Finding]:
             )
         ]
     dialect = subject.database.dialect
-    columns = dialect.table_columns(subject.inspector, o.table, o.schema_name)
+    table = dialect.reflected(subject.inspector, o.table, o.schema_name, [o.cursor_column, *o.pk_columns])
+    columns = table.columns
     if any(name not in columns for name in o.pk_columns):
         return []  # the check of the columns names it
     proof = proof_of(dialect.unique_sets(subject.inspector, o.table, o.schema_name), o.pk_columns, columns)
@@ -55,8 +56,7 @@ def key(subject: Subject) -> list[Finding]:
         for name in proof.nullable
     ]
     subject.weak_key = bool(found)
-    _, inherited = dialect.weakened(subject.inspector, o.table, o.schema_name, o.pk_columns)
-    if inherited and not found:
+    if table.inherited and not found:
         return [
             warn(
                 "key",
@@ -94,8 +94,9 @@ def nulls(subject: Subject) -> list[Finding]:
     o, known = subject.options, subject.session.table.known
     firm = known is not None and known.cursor.nullable is False
     if known is None and o.table is not None:  # no row yet, but the columns are known
-        reflected = subject.database.dialect.table_columns(subject.inspector, o.table, o.schema_name)
-        firm = reflected.get(o.cursor_column, {}).get("nullable") is False
+        dialect, name = subject.database.dialect, o.cursor_column
+        table = dialect.reflected(subject.inspector, o.table, o.schema_name, [name, *o.pk_columns])
+        firm = table.columns.get(name, {}).get("nullable") is False
     if firm:
         return [ok("nulls", f"{o.cursor_column} is never NULL")]
     count = subject.session.null_cursors(PROBE)

@@ -10,6 +10,21 @@ from sqlalchemy.engine import Connection, Inspector
 
 
 @dataclass(frozen=True, slots=True)
+class Reflected:
+    """What the catalog says of a table or view.
+
+    Attributes:
+        columns: by name, in order, in SQLAlchemy's words; `nullable` is None where NOT NULL is declared and not
+            enforced in all that a SELECT of the table reads.
+        is_base: True if it is a table. inherited: True if others inherit from it: no index spans them all.
+    """
+
+    columns: dict[str, dict[str, Any]]
+    is_base: bool
+    inherited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """What constraints prove of a key; without it rows would be skipped or repeated without any error.
 
@@ -26,7 +41,7 @@ class Proof:
 def proof_of(
     sets: tuple[Sequence[str], Sequence[Sequence[str]]], key: Sequence[str], columns: Mapping[str, Mapping[str, Any]]
 ) -> Proof:
-    """True if a key is unique and NOT NULL, given `Dialect.unique_sets` and `Dialect.table_columns`."""
+    """True if a key is unique and NOT NULL, given `Dialect.unique_sets` and `Dialect.reflected`."""
     primary, unique = sets
     return Proof(
         unique=any(names and set(names) <= set(key) for names in unique),

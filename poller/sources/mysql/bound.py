@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases import catalog
 from poller.databases.samplers import FOUR_BYTES, Reading, SharedSampler, session_of
 from poller.sources.bound import Marked, Rule
 from poller.sources.mysql.look import lacking, look, sessions_statement
@@ -25,9 +27,17 @@ _AUTO_COLUMN = sa.text(
     "select column_name from information_schema.columns where table_schema = coalesce(:schema, database())"
     " and table_name = :table and extra like '%auto_increment%'"
 )
-_SERVER = "select concat_ws('/', @@hostname, @@port, @@server_id)"
+_SERVER = "select @@global.read_only as copies, concat_ws('/', @@hostname, @@port, @@server_id) as name"
+_VARIABLES = (
+    "show global variables"
+    " where variable_name in ('wsrep_on', 'group_replication_group_name', 'auto_increment_increment')"
+)
+_PLACE = (
+    "select @@hostname, @@port, @@server_id, database(), current_user(), user(), version(), @@session.time_zone,"
+    " @@session.sql_mode, @@session.collation_connection, @@global.read_only"
+)
 _READING = (
-    "select concat_ws('/', @@hostname, @@port, @@server_id, cast(unix_timestamp() - variable_value as signed))"
+    f"{_PLACE}, concat_ws('/', @@hostname, @@port, @@server_id, cast(unix_timestamp() - variable_value as signed))"
     " as server, current_user() as username, connection_id() as session, @@session.{reads} as only_reads"
     " from {schema}.global_status where variable_name = 'Uptime'"
 )
@@ -45,11 +55,12 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
     Raises: SourceError on a server that is read-only, as replicas are.
     """
     o, mariadb = asked.options, bool(getattr(connection.dialect, "is_mariadb", False))
-    if connection.exec_driver_sql("select @@global.read_only").scalar_one() not in (0, "OFF", "0"):
+    server = connection.exec_driver_sql(_SERVER).one()
+    if server.copies not in (0, "OFF", "0"):
         raise on_copy("read-only, as a replica is", o.table)
-    if _variable(connection, "wsrep_on") in ("ON", "1") or _variable(connection, "group_replication_group_name"):
+    variables = {str(name): str(value) for name, value in connection.exec_driver_sql(_VARIABLES)}
+    if variables.get("wsrep_on") in ("ON", "1") or variables.get("group_replication_group_name"):
         return "in a cluster other nodes' transactions cannot be seen here"
-    server = str(connection.exec_driver_sql(_SERVER).scalar_one())
 
     def make(connection: Connection) -> Tracked:
         sessions = sessions_statement(connection, mariadb=mariadb)
@@ -57,10 +68,10 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
             if got is Turn.AFTER_ANOTHER:
                 time.sleep(APART)
             first = look(connection, sessions)
-        return Tracked(server, sessions, first, mariadb=mariadb, ignored=o.bound_ignore_users)
+        return Tracked(str(server.name), sessions, first, mariadb=mariadb, ignored=o.bound_ignore_users)
 
     try:
-        samples = shared(asked, Tracked.kind, lambda c: reading_of(c, mariadb=mariadb), make, connection)
+        samples = shared(asked, Tracked.kind, lambda c: here(c, mariadb=mariadb)[0], make, connection)
         tracked = samples.prepare(connection)
     except DBAPIError as error:
         privilege = lacking(error)
@@ -77,16 +88,18 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
         unseen = "" if kept.unknown is None else f"; the engines behind {kept.unknown} are not known, InnoDB is assumed"
         reason = f"sessions tracked from sample to sample{unseen}"
         return Sampler(Rule(Tracked.kind, reason, asked.column, o.settle), samples.take, samples)
-    return _counted(asked, samples, connection, mariadb=mariadb)
+    step = variables.get("auto_increment_increment") or "1"
+    return _counted(asked, samples, connection, step, mariadb=mariadb)
 
 
-def _counted(asked: Asked, samples: SharedSampler, connection: Connection, *, mariadb: bool) -> Sampler | str:
-    """For numbers that AUTO_INCREMENT hands out."""
+def _counted(
+    asked: Asked, samples: SharedSampler, connection: Connection, step: str, *, mariadb: bool
+) -> Sampler | str:
+    """For numbers that AUTO_INCREMENT hands out; `step`: by how much the server raises them."""
     o, column = asked.options, asked.column
     names = {"schema": o.schema_name, "table": o.table}
     if o.table is None or connection.execute(_AUTO_COLUMN, names).scalar_one_or_none() != column.name:
         return f"the column {column.name} is not AUTO_INCREMENT"
-    step = _variable(connection, "auto_increment_increment") or "1"
     if step != "1":
         return f"the server's auto_increment_increment is {step}: {BLOCKS}"
     if not mariadb:
@@ -98,11 +111,6 @@ def _counted(asked: Asked, samples: SharedSampler, connection: Connection, *, ma
 
     reason = "the table's AUTO_INCREMENT counter; sessions tracked from sample to sample"
     return Sampler(Rule(Tracked.kind, reason, column, o.extra_delay, "counts"), take, samples)
-
-
-def _variable(connection: Connection, name: str) -> str | None:
-    row = connection.execute(sa.text("show global variables where variable_name = :name"), {"name": name}).one_or_none()
-    return None if row is None else str(row[1])
 
 
 def may_look(connection: Connection) -> bool:
@@ -125,24 +133,32 @@ def _may(connection: Connection, sql: str) -> bool:
     return True
 
 
-def reading_of(connection: Connection, *, mariadb: bool) -> Reading | None:
-    """This connection, for sharing samples, of all databases alike. None where it may lead to another server than
-    before (behind a proxy the driver's number of the session differs from the server's), could write, or lacks the
-    privilege: privileges are fixed when a connection opens, and without PROCESS the server would look idle.
-
-    Two servers in containers may have the same host name, port and number, and have started in the same second: so the
-    address is part of it as well."""
+def here(connection: Connection, *, mariadb: bool) -> tuple[Reading | None, tuple[str, ...]]:
+    """This connection, for sharing samples, of all databases alike, and what the server says of where it leads. Raises
+    what the driver raises."""
     names = ("information_schema", "tx_read_only") if mariadb else ("performance_schema", "transaction_read_only")
+    row = None
     try:
         row = connection.exec_driver_sql(_READING.format(schema=names[0], reads=names[1])).one_or_none()
     except DBAPIError as error:
         if error.connection_invalidated:
             raise
-        return None
+    if row is None:
+        return None, tuple(map(str, connection.exec_driver_sql(_PLACE).one()))
+    return _reading(connection, row), tuple(map(str, row[:-4]))
+
+
+def _reading(connection: Connection, row: Any) -> Reading | None:
+    """None where it may lead to another server than
+    before (behind a proxy the driver's number of the session differs from the server's), could write, or lacks the
+    privilege: privileges are fixed when a connection opens, and without PROCESS the server would look idle.
+
+    Two servers in containers may have the same host name, port and number, and have started in the same second: so the
+    address is part of it as well."""
     if not (may_look(connection) and may_recover(connection)):
         return None
     session = session_of(connection)
-    if row is None or not row.only_reads or session is None:
+    if not row.only_reads or session is None:
         return None
     if session % FOUR_BYTES != row.session % FOUR_BYTES:  # drivers know no more of it
         return None
@@ -151,11 +167,10 @@ def reading_of(connection: Connection, *, mariadb: bool) -> Reading | None:
     return Reading(f"{address}/{row.server}", "", row.username, str(row.session))
 
 
-_ABOUT = sa.text("""
-select t.table_type as kind, t.engine as engine, v.view_definition as definition
-  from information_schema.tables t
-  left join information_schema.views v on v.table_schema = t.table_schema and v.table_name = t.table_name
- where t.table_schema = coalesce(:schema, database()) and t.table_name = :name
+ABOUT = sa.text("""
+select table_type as kind, engine, (select view_definition from information_schema.views
+         where table_schema = coalesce(:schema, database()) and table_name = :name) as definition
+  from information_schema.tables where table_schema = coalesce(:schema, database()) and table_name = :name
 """)
 
 
@@ -183,7 +198,8 @@ def engines(connection: Connection, schema: str | None, table: str | None, query
     known = set(waiting)
     while waiting:
         database, name = waiting.pop()
-        row = connection.execute(_ABOUT, {"schema": database, "name": name}).one_or_none()
+        rows = catalog.rows(connection, ABOUT, {"schema": database, "name": name})
+        row = rows[0] if rows else None
         if row is None:
             unknown = name
         elif row.engine is not None and row.engine.lower() != "innodb":

@@ -21,7 +21,7 @@ from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import NAIVE_UTC, Exact, exact_of
 from poller.sources.database import Dialect, Look, Place, Question, Runner, Settings, Watch, by_value, family_by_type
 from poller.sources.faults import Fault
-from poller.sources.mysql.bound import may_look, may_recover, reading_of, sampler
+from poller.sources.mysql.bound import here, may_look, may_recover, sampler
 from poller.sources.options import Options
 from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import CODEC
@@ -91,10 +91,6 @@ _SETTINGS = (
     " 'group_concat_max_len', 'lc_time_names', 'div_precision_increment', 'sql_auto_is_null')"
 )
 
-_PLACE = (
-    "select @@hostname, @@port, @@server_id, database(), current_user(), user(), version(), @@session.time_zone,"
-    " @@session.sql_mode, @@session.collation_connection, @@global.read_only"
-)
 _IN_USE = "SELECT database(), NULL, NULL, {server}"
 _STARTED = "select unix_timestamp()"
 _UPTIME = "show global status like 'Uptime'"
@@ -142,10 +138,6 @@ class MySql(Dialect):
             args["read_timeout"] = _wait(timeout)
         return args
 
-    def make_read_only(self, connection: Connection) -> None:
-        """The server refuses each statement of such a session that writes."""
-        connection.exec_driver_sql("SET SESSION TRANSACTION READ ONLY")
-
     def place(self, connection: Connection) -> Place:
         """By the server's own word. A server that only has the protocol is not asked."""
         try:
@@ -162,15 +154,14 @@ class MySql(Dialect):
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
         """TIMESTAMP columns are converted to the session's zone: make it UTC. CHAR columns have no spaces at their end.
         READ COMMITTED as well as autocommit, so that no setting of the server gives a page an older snapshot. The modes
-        are taken out by SPACE(0): where an empty literal is NULL, it would clear all of them."""
+        are taken out by SPACE(0): where an empty literal is NULL, it would clear all of them. The server refuses each
+        statement of such a session that writes."""
         modes = "@@SESSION.sql_mode"
         for one in _OTHER_TEXTS:
             modes = f"REPLACE({modes}, '{one}', SPACE(0))"
-        return [
-            f"SET SESSION time_zone = '{_UTC}', SESSION sql_mode = {modes}",
-            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-            _limit(connection, timeout),
-        ]
+        names = "tx" if getattr(connection.dialect, "is_mariadb", False) else "transaction"
+        reads = f"SESSION {names}_isolation = 'READ-COMMITTED', SESSION {names}_read_only = 1"
+        return [f"SET SESSION time_zone = '{_UTC}', SESSION sql_mode = {modes}, {reads}, {_limit(connection, timeout)}"]
 
     def settings(self, connection: Connection) -> Any:
         """Those that change what a statement reads."""
@@ -184,7 +175,7 @@ class MySql(Dialect):
         """The server's, and pymysql's wait for an answer, unless the URL says how long that is."""
         if hasattr(dbapi, "_read_timeout") and "read_timeout" not in connection.engine.url.query:
             dbapi._read_timeout = _wait(timeout)
-        return [_limit(connection, timeout)]
+        return [f"SET {_limit(connection, timeout)}"]
 
     def is_instant(self, kind: Any) -> bool:
         """A TIMESTAMP is one."""
@@ -343,13 +334,12 @@ def _limit(connection: Connection, timeout: timedelta) -> str:
     seconds = timeout.total_seconds()
     maria = bool(getattr(connection.dialect, "is_mariadb", False))
     limit = f"max_statement_time = {seconds:.3f}" if maria else f"max_execution_time = {round(seconds * 1000)}"
-    return f"SET SESSION {limit}"
+    return f"SESSION {limit}"
 
 
 def _place(connection: Connection) -> Place:
     mariadb = bool(getattr(connection.dialect, "is_mariadb", False))
-    said = tuple(map(str, connection.exec_driver_sql(_PLACE).one()))
-    reading = reading_of(connection, mariadb=mariadb)
+    reading, said = here(connection, mariadb=mariadb)
     if reading is not None:
         return Place(("mysql", said, reading._replace(session="")), reading)
     # Its start to about a second: where that differs by one, the same is learned twice.

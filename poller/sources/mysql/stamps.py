@@ -12,6 +12,8 @@ from functools import partial
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from poller.databases import catalog
+from poller.sources.mysql.bound import ABOUT
 from poller.sources.stamping import (
     Origin,
     Rule,
@@ -34,12 +36,14 @@ WORDS = Words(
 )
 
 
-_VIEW = sa.text("""
-select view_definition as definition from information_schema.views
- where table_schema = coalesce(:schema, database()) and table_name = :name
-""")
 _COLUMN = sa.text("""
-select column_type as kind, column_default as made, extra, generation_expression as generated
+select column_type as kind, column_default as made, extra, generation_expression as generated,
+       (select count(*) from information_schema.user_privileges where privilege_type = 'TRIGGER')
+     + (select count(*) from information_schema.schema_privileges
+         where privilege_type = 'TRIGGER' and coalesce(:schema, database()) like table_schema)
+     + (select count(*) from information_schema.table_privileges
+         where privilege_type = 'TRIGGER' and table_schema = coalesce(:schema, database()) and table_name = :name)
+       as sees_triggers
   from information_schema.columns
  where table_schema = coalesce(:schema, database()) and table_name = :name and column_name = :column
 """)
@@ -48,13 +52,6 @@ select trigger_name as name, event_manipulation as event, action_statement as bo
   from information_schema.triggers
  where event_object_schema = coalesce(:schema, database()) and event_object_table = :name and action_timing = 'BEFORE'
  order by trigger_name
-""")
-_MAY_SEE_TRIGGERS = sa.text("""
-select (select count(*) from information_schema.user_privileges where privilege_type = 'TRIGGER')
-     + (select count(*) from information_schema.schema_privileges
-         where privilege_type = 'TRIGGER' and coalesce(:schema, database()) like table_schema)
-     + (select count(*) from information_schema.table_privileges
-         where privilege_type = 'TRIGGER' and table_schema = coalesce(:schema, database()) and table_name = :name)
 """)
 _SETTINGS = "select @@global.time_zone, @@global.system_time_zone, @@global.init_connect"
 
@@ -65,8 +62,8 @@ def origin(connection: Connection, watched: Watched) -> Origin:
 
 
 def _view(connection: Connection, schema: str | None, name: str) -> str | None:
-    found = connection.execute(_VIEW, {"schema": schema, "name": name}).one_or_none()
-    return None if found is None else found.definition or ""
+    found = catalog.rows(connection, ABOUT, {"schema": schema, "name": name})
+    return (found[0].definition or "") if found and "VIEW" in found[0].kind.upper() else None
 
 
 def _table(connection: Connection, schema: str | None, table: str, column: str) -> Origin | None:
@@ -83,7 +80,7 @@ def _table(connection: Connection, schema: str | None, table: str, column: str) 
         found.append(Rule("the column's ON UPDATE", "current_timestamp", updates=True))
     for one in connection.execute(_TRIGGERS, names):
         found += by_trigger(one.name, one.body, column, one.event, to_new=True)
-    hidden = "" if connection.execute(_MAY_SEE_TRIGGERS, names).scalar_one() else "triggers (GRANT TRIGGER)"
+    hidden = "" if row.sees_triggers else "triggers (GRANT TRIGGER)"
     return Origin(schema, table, column, found, hidden, kind=row.kind)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.databases import catalog
 from poller.databases.samplers import Reading, SharedSampler, Tracker
 from poller.errors import ConfigError
 from poller.ports import Bound
@@ -21,18 +21,18 @@ from poller.sources.postgresql.origin import origin
 from poller.sources.postgresql.samples import Exact, Observed, leads_to, refuse_standby
 from poller.sources.sampler import BLOCKS, Asked, Sampler, shared
 
-_STANDING = sa.text("""
-select pg_is_in_recovery() as standby, pg_postmaster_start_time()::text as server,
-       pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all
-""")
-_READING = sa.text("""
-select concat_ws('/', coalesce(host(inet_server_addr()), 'local'), current_setting('port'),
+_HERE = """
+select pg_backend_pid() as pid, (select to_char(backend_start at time zone 'UTC', 'YYYYMMDDHH24MISSUS')
+                                   from pg_stat_activity where pid = pg_backend_pid()) as began,
+       concat_ws('/', coalesce(host(inet_server_addr()), 'local'), current_setting('port'),
                  to_char(pg_postmaster_start_time() at time zone 'UTC', 'YYYYMMDDHH24MISSUS')) as server,
-       current_database() as database, cast(current_user as text) as username, pg_backend_pid() as pid,
-       (select to_char(backend_start at time zone 'UTC', 'YYYYMMDDHH24MISSUS')
-          from pg_stat_activity where pid = pg_backend_pid()) as began,
-       current_setting('default_transaction_read_only') = 'on' as reads
-""")
+       current_database() as database, cast(current_user as text) as username, cast(session_user as text),
+       current_setting('default_transaction_read_only') as reads, pg_is_in_recovery(),
+       pg_has_role(current_user, 'pg_read_all_stats', 'usage'), current_setting('search_path'),
+       current_setting('TimeZone'), current_setting('DateStyle'), current_setting('lc_monetary'),
+       current_setting('row_security'), current_setting('server_encoding')
+"""
+"""The session, and where it leads."""
 _XMIN = sa.text("""
 select pg_snapshot_xmin(s)::text as xmin, pg_snapshot_xmax(s)::text as xmax, pg_is_in_recovery() as standby
   from pg_current_snapshot() as s
@@ -108,10 +108,9 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
     Raises: SourceError on a standby, ConfigError naming `bound` over a materialized view.
     """
     o, wanted = asked.options, asked.options.bound
-    (standing,) = catalog.rows(connection, _STANDING)
-    refuse_standby(standing, o.table or "")
     name = None if o.table is None else quoted(o.table, o.schema_name)
-    found = origin(connection, name, o.query, asked.column.name)
+    standing, found = origin(connection, name, o.query, asked.column.name)
+    refuse_standby(standing, o.table or "")
     if found is not None and found.refreshed:
         raise ConfigError(f"`bound` is {wanted}, but {found.reason}.", key="bound", next_step=REFRESHED)
     if found is not None:
@@ -138,7 +137,7 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
             Exact(ignored) if kind == "exact" else Observed(ignored, standing.server, strict=kind == "observed-strict")
         )
 
-    samples = shared(asked, kind, reading_of, make, connection)
+    samples = shared(asked, kind, lambda c: here(c)[0], make, connection)
     if o.is_timed:
         return Sampler(Rule(kind, reason, asked.column, o.settle), samples.take, samples)
     return _counted(asked, Rule(kind, reason, asked.column, o.extra_delay, "counts"), samples, connection, name)
@@ -181,10 +180,12 @@ def _counted(
     return Sampler(replace(rule, reason=f"the sequence {sequence}; {rule.reason}"), take, samples)
 
 
-def reading_of(connection: Connection) -> Reading | None:
-    """This connection, for sharing samples; None where it may lead to another server than before (a pooler: the
-    driver's number of the session then differs), does not show when it began, or could write."""
-    row = connection.execute(_READING).one()
-    if not leads_to(connection, row.pid) or row.began is None or not row.reads:
-        return None
-    return Reading(row.server, row.database, row.username, f"{row.pid}@{row.began}")
+def here(connection: Connection) -> tuple[Reading | None, tuple[Any, ...]]:
+    """This connection, for sharing samples, and what the server says of where it leads. The first is None where it may
+    lead to another server than before (a pooler: the driver's number of the session then differs), does not show when
+    it began, or could write. Raises what the driver raises."""
+    row = connection.exec_driver_sql(_HERE).one()
+    _, _, *said = row
+    if not leads_to(connection, row.pid) or row.began is None or row.reads != "on":
+        return None, tuple(said)
+    return Reading(row.server, row.database, row.username, f"{row.pid}@{row.began}"), tuple(said)

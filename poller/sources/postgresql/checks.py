@@ -79,7 +79,7 @@ class PostgreSqlChecks(Checks):
         """Foreign, subscribed and refreshed tables."""
         o = asked.options
         table = None if o.table is None else quoted(o.table, o.schema_name)
-        found = origin(asked.database.connection(), table, o.query, o.cursor_column)
+        _, found = origin(asked.database.connection(), table, o.query, o.cursor_column)
         if found is None:
             return []
         if found.refreshed:

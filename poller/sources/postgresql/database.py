@@ -19,40 +19,33 @@ from poller.databases.samplers import session_of
 from poller.errors import ConfigError
 from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import Exact, exact_of
-from poller.sources.columns.uniqueness import connection_of
+from poller.sources.columns.uniqueness import Reflected, connection_of
 from poller.sources.database import Dialect, Form, Look, PageForm, Place, Question, Records, Runner, Settings, Watch
 from poller.sources.faults import Fault
 from poller.sources.options import Options
 from poller.sources.postgresql import json as json_values
 from poller.sources.postgresql import keys, where
-from poller.sources.postgresql.bound import reading_of, sampler
+from poller.sources.postgresql.bound import here, sampler
 from poller.sources.sampler import Asked, Sampler
 from poller.sources.values import Documents, Reread, converted, plain
 
-_FAMILIES = {
-    "timestamp with time zone": Family.TIMESTAMPTZ,
-    "timestamp without time zone": Family.TIMESTAMP,
-    "date": Family.DATE,
-    "smallint": Family.INTEGER,
-    "integer": Family.INTEGER,
-    "bigint": Family.INTEGER,
-    "oid": Family.INTEGER,
-    "numeric": Family.NUMERIC,
-    "text": Family.TEXT,
-    "character varying": Family.TEXT,
-    "bpchar": Family.TEXT,
-    "citext": Family.TEXT,
-    "name": Family.TEXT,
-    "uuid": Family.UUID,
-    "bytea": Family.BYTES,
-    "real": Family.UNFIT,
-    "double precision": Family.UNFIT,
-    "json": Family.UNFIT,
-    "jsonb": Family.UNFIT,
-    "boolean": Family.UNFIT,
-    "record": Family.UNFIT,
-    "money": Family.UNFIT,  # its text depends on lc_monetary
-}
+_KINDS_OF = {
+    Family.TIMESTAMPTZ: {1184: "timestamp with time zone"},
+    Family.TIMESTAMP: {1114: "timestamp without time zone"},
+    Family.DATE: {1082: "date"},
+    Family.INTEGER: {21: "smallint", 23: "integer", 20: "bigint", 26: "oid"},
+    Family.NUMERIC: {1700: "numeric"},
+    Family.TEXT: {25: "text", 1043: "character varying", 1042: "bpchar", 19: "name"},
+    Family.UUID: {2950: "uuid"},
+    Family.BYTES: {17: "bytea"},
+    # The text of money depends on lc_monetary.
+    Family.UNFIT: {700: "real", 701: "double precision", 114: "json", 3802: "jsonb", 16: "boolean", 2249: "record",
+                   790: "money"},
+    Family.OTHER: {5069: "xid8"},
+}  # fmt: skip
+"""What `format_type` calls the types of these oids (pg_type.dat): they are the same in every server."""
+_KINDS = {oid: kind for kinds in _KINDS_OF.values() for oid, kind in kinds.items()}
+_FAMILIES = {"citext": Family.TEXT, **{kind: one for one, kinds in _KINDS_OF.items() for kind in kinds.values()}}
 
 _SQLSTATES = {
     "57014": Fault.TIMEOUT,
@@ -110,15 +103,6 @@ SELECT current_user, string_agg(p.polname, ', ' ORDER BY p.polname)
 _DATABASE = "(SELECT oid FROM pg_database WHERE datname = current_database())"
 _NUMERIC = 1700
 _TYPES = "SELECT CAST(t AS bigint), format_type(t, -1) FROM unnest(CAST(:types AS oid[])) AS t"
-
-_PLACE = """
-select coalesce(host(inet_server_addr()), 'local'), current_setting('port'), cast(pg_postmaster_start_time() as text),
-       current_database(), cast(current_user as text), cast(session_user as text), pg_is_in_recovery(),
-       pg_has_role(current_user, 'pg_read_all_stats', 'usage'),
-       current_setting('search_path'), current_setting('TimeZone'), current_setting('DateStyle'),
-       current_setting('lc_monetary'), current_setting('row_security'), current_setting('server_encoding'),
-       current_setting('default_transaction_read_only')
-"""
 _EACH = "poller_each_statement"
 
 
@@ -138,19 +122,13 @@ class PostgreSql(Dialect):
     scalar_codes: ClassVar[frozenset[int]] = _SCALARS
     clock: ClassVar[str] = "to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
 
-    def table_columns(self, inspector: Inspector, table: str, schema: str | None) -> dict[str, dict[str, Any]]:
+    def reflected(self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]) -> Reflected:
         """In the words of `keys`."""
-        return keys.columns(connection_of(inspector), table, schema)
+        return keys.reflected(connection_of(inspector), table, schema, names)
 
     def unique_sets(self, inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
         """In the words of `keys`."""
         return keys.unique_sets(connection_of(inspector), table, schema)
-
-    def weakened(
-        self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]
-    ) -> tuple[Mapping[str, bool], bool]:
-        """In the words of `keys`."""
-        return keys.weakened(connection_of(inspector), table, schema, names)
 
     def invalid_indexes(self, inspector: Inspector, table: str, schema: str | None) -> set[str]:
         """In the words of `keys`."""
@@ -190,29 +168,22 @@ class PostgreSql(Dialect):
             args["prepare_threshold"] = None
         return args
 
-    def session(self, connection: Connection, timeout: timedelta) -> list[str]:
+    def set_up(self, connection: Connection, timeout: timedelta) -> None:
         """The timeout, and the forms that drivers can read, whatever a role or a database sets for its sessions. Time
-        zone and order of day and month stay as they are: only a filter may depend on them. One statement, to save
-        round trips."""
-        settings = {"statement_timeout": _milliseconds(timeout), "row_security": "off", **_FORMS}
-        return ["SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())]
+        zone and order of day and month stay as they are: only a filter may depend on them.
+
+        Read-only whatever the URL, the role or the database sets, if the session is our own. Behind a pooler the next
+        statement may run in another client's session, whose writes would fail: there each statement is a transaction.
+        """
+        if connection.exec_driver_sql(_settings(connection, timeout)).one()[-1] != "on":
+            connection.info[_EACH] = True
+            _each_statement(connection)
 
     def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
         """As when it began. Locks of the session go too: nobody would release them."""
         again = ["RESET SESSION AUTHORIZATION", "RESET ALL", "SELECT pg_advisory_unlock_all()"]
-        connection.exec_driver_sql("; ".join([*again, *self.session(connection, timeout)]))
+        connection.exec_driver_sql("; ".join([*again, _settings(connection, timeout)]))
         return True
-
-    def make_read_only(self, connection: Connection) -> None:
-        """For the session, whatever the URL, the role or the database sets, if the session is our own. Behind a pooler
-        the next statement may run in another client's session, whose writes would fail: there each statement is a
-        transaction."""
-        setting = "set_config('default_transaction_read_only', 'on', false)"
-        pid = session_of(connection) or 0
-        found = connection.exec_driver_sql(f"SELECT CASE WHEN pg_backend_pid() = {pid} THEN {setting} END")
-        if found.scalar() != "on":
-            connection.info[_EACH] = True
-            _each_statement(connection)
 
     def resume(self, connection: Connection) -> None:
         """Behind a pooler each statement is still a transaction."""
@@ -220,17 +191,16 @@ class PostgreSql(Dialect):
             _each_statement(connection)
 
     def is_pooled(self, connection: Connection) -> bool:
-        """As `make_read_only` found it."""
+        """As `set_up` found it."""
         return bool(connection.info.get(_EACH))
 
     def place(self, connection: Connection) -> Place:
         """By the server's own word. A server that only has the protocol is not asked."""
         try:
-            reading = reading_of(connection)
+            reading, said = here(connection)
             driver: Any = connection.connection.driver_connection
             info = getattr(driver, "info", None)
             asked_for = getattr(info, "host", None), getattr(info, "port", None)
-            said = tuple(connection.exec_driver_sql(_PLACE).one())
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise
@@ -316,8 +286,9 @@ class PostgreSql(Dialect):
         shown = look.described or run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0))
         described = dict(zip(shown.names, shown.description, strict=False))
         types = {name: (int(described[name][1]), described[name][4]) for name in look.columns}
-        formatted = run(_TYPES, {"types": [oid for oid, _ in types.values()]}).rows
-        kinds = {int(oid): str(kind) for oid, kind in formatted}
+        kinds = _KINDS
+        if others := [oid for oid, _ in types.values() if oid not in kinds]:
+            kinds = kinds | {int(oid): str(kind) for oid, kind in run(_TYPES, {"types": others}).rows}
         found = {}
         for name, (oid, described_digits) in types.items():
             facts: Mapping[str, Any] = look.reflected[name] if look.reflected is not None else {}
@@ -462,6 +433,15 @@ def _date(sql: str) -> str:
         f" WHEN {sql} < '0001-01-01' THEN to_char({moment}, 'YYYY-MM-DD\" BC\"')"
         f" ELSE CAST(to_char({near}, 'YYYY') AS integer) + 400 * {cycles} || to_char({near}, '-MM-DD') END"
     )
+
+
+def _settings(connection: Connection, timeout: timedelta) -> str:
+    """The statement that sets up a session; its last value is `on` if the session is our own."""
+    settings = {"statement_timeout": _milliseconds(timeout), "row_security": "off", **_FORMS}
+    asked = [f"set_config('{name}', '{value}', false)" for name, value in settings.items()]
+    read_only = "set_config('default_transaction_read_only', 'on', false)"
+    own = f"CASE WHEN pg_backend_pid() = {session_of(connection) or 0} THEN {read_only} END"
+    return f"SELECT {', '.join([*asked, own])}"
 
 
 def _milliseconds(timeout: timedelta) -> str:

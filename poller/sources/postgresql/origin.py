@@ -21,19 +21,24 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases import catalog
 from poller.sources.user_sql.tables import NO_TABLE
 
-_NAMED = sa.text("select oid, cast(relkind as text) as kind from pg_class where oid = to_regclass(:name)")
-_KIND = sa.text("select cast(relkind as text) from pg_class where oid = :oid")
-_VIEW = sa.text("""
-select pg_get_viewdef(c.oid) as sql
-  from pg_class c
- where c.oid = :oid and not exists (
-         select from pg_rewrite w
-           join pg_depend d on d.classid = cast('pg_rewrite' as regclass) and d.objid = w.oid
-                and d.refclassid = cast('pg_class' as regclass) and d.refobjid <> c.oid
-          where w.ev_class = c.oid and w.ev_type = '1' and not has_table_privilege(d.refobjid, 'SELECT'))
-""")
-_COLUMN = sa.text("select cast(attname as text) from pg_attribute where attrelid = :oid and attnum = :number")
-_BEHIND = sa.text("""
+_RELATION = """
+select c.oid, cast(c.relkind as text) as kind, cast(a.attname as text) as column,
+       case when c.relkind = 'v' and not exists (
+           select from pg_rewrite w
+             join pg_depend d on d.classid = cast('pg_rewrite' as regclass) and d.objid = w.oid
+                  and d.refclassid = cast('pg_class' as regclass) and d.refobjid <> c.oid
+            where w.ev_class = c.oid and w.ev_type = '1' and not has_table_privilege(d.refobjid, 'SELECT'))
+       then pg_get_viewdef(c.oid) end as sql
+  from pg_class c left join pg_attribute a on a.attrelid = c.oid and {}
+"""
+"""A relation and one of its columns; of a view also its SELECT, if this user may read all that it reads."""
+_NAMED = sa.text(f"{_RELATION.format('a.attname = :column')} where c.oid = to_regclass(:name)")
+_NUMBERED = sa.text(f"{_RELATION.format('a.attnum = :number')} where c.oid = :oid")
+_STANDS = """pg_is_in_recovery() as standby, cast(pg_postmaster_start_time() as text) as server,
+       pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all"""
+_STANDING = sa.text(f"select {_STANDS}")
+_BEHIND = sa.text(
+    """
 with recursive behind (oid, above) as (
     select r.oid, false from unnest(cast(:roots as oid[])) as r (oid)
   union
@@ -52,7 +57,7 @@ with recursive behind (oid, above) as (
              where c.relkind = 'v' and w.ev_class = b.oid and w.ev_type = '1' and d.refobjid <> b.oid
            ) as n (oid, above)
 )
-select min(b.oid) filter (where c.relkind = 'm') as materialized,
+select {standing}, min(b.oid) filter (where c.relkind = 'm') as materialized,
        min(b.oid) filter (where c.relkind = 'f') as foreign_table,
        min(b.oid) filter (where exists (select from pg_subscription_rel s where s.srrelid = b.oid)) as subscribed,
        count(*) filter (where c.relkind in ('r', 'p', 'f', 'm')) as tables,
@@ -64,7 +69,9 @@ select min(b.oid) filter (where c.relkind = 'm') as materialized,
              join pg_extension x on x.oid = e.refobjid and x.extname = 'dblink'
             where w.ev_class = b.oid)) as linked
   from behind b join pg_class c on c.oid = b.oid
-""")
+""".replace("{standing}", _STANDS)
+)
+"""What the server is, and what is behind what is read."""
 _DIRECT = sa.text("""
 with below (oid) as (
     select d.refobjid from unnest(cast(:roots as oid[])) as r (oid)
@@ -94,23 +101,26 @@ class Origin:
     refreshed: bool = False
 
 
-def origin(connection: Connection, table: str | None, query: str | None, column: str) -> Origin | None:
-    """None where this server's own transactions write the rows straight into what is read.
+class Standing(NamedTuple):
+    """What the server is: whether a standby, since when it runs; and whether the user may see all sessions."""
+
+    standby: bool
+    server: str
+    sees_all: bool
+
+
+def origin(connection: Connection, table: str | None, query: str | None, column: str) -> tuple[Standing, Origin | None]:
+    """What the server is; and None where its own transactions write the rows straight into what is read.
 
     Args:
         table: its quoted name; or query: the user's SQL. column: the cursor's, not quoted.
 
     Raises: what the driver raises.
     """
-    at: _At | None
-    if query is None:
-        named = _named(connection, table)
-        if named is None:
-            return None
-        at, whole = _behind_views(connection, *named, column), f"select * from {table}"  # noqa: S608 - quoted
-    else:
-        traced, whole = _traced(connection, query, column), query
-        at = None if traced is None else _behind(connection, *traced)
+    at = _at(connection, table, query, column)
+    if at is None and query is None:
+        return _standing(connection), None
+    whole = f"select * from {table}" if query is None else query  # noqa: S608 - quoted
     roots = [] if at is None else [at.oid]
     if at is None or at.kind == "v":
         try:
@@ -119,9 +129,17 @@ def origin(connection: Connection, table: str | None, query: str | None, column:
         except DBAPIError:  # a view that only the one before it may read
             read, opaque = _all_read(connection, whole, column)
         if opaque is not None:
-            return Origin(opaque)
+            return _standing(connection), Origin(opaque)
         roots += read
     (row,) = catalog.rows(connection, _BEHIND, {"roots": roots})
+    return Standing(row.standby, row.server, row.sees_all), _why(connection, row, roots)
+
+
+def _standing(connection: Connection) -> Standing:
+    return Standing._make(catalog.rows(connection, _STANDING)[0])
+
+
+def _why(connection: Connection, row: Any, roots: list[int]) -> Origin | None:
     if row.materialized is not None:
         return Origin(
             f"{_name(connection, row.materialized)} is a materialized view, which shows rows only when it is refreshed",
@@ -147,8 +165,7 @@ def named_in(connection: Connection, table: str | None, query: str | None) -> li
     Raises: what the driver raises.
     """
     if query is None:
-        named = _named(connection, table)
-        return [] if named is None else [named[0]]
+        return [int(row.oid) for row in catalog.rows(connection, _NAMED, {"name": table, "column": ""})]
     locked = _locked(connection, query)
     return [int(oid) for oid in connection.execute(_DIRECT, {"roots": locked}).scalars()]
 
@@ -159,27 +176,31 @@ def comes_from(connection: Connection, table: str | None, query: str | None, col
 
     Raises: what the driver raises.
     """
-    if query is None:
-        named = _named(connection, table)
-        at = None if named is None else _behind_views(connection, *named, column)
-    else:
-        traced = _traced(connection, query, column)
-        at = None if traced is None else _behind(connection, *traced)
+    at = _at(connection, table, query, column)
     return None if at is None else (at.oid, at.column)
 
 
 class _At(NamedTuple):
-    """A relation, what kind it is, and one of its columns."""
+    """A relation, what kind it is, and one of its columns; of a view that can be followed also its SELECT."""
 
     oid: int
-    kind: str | None
+    kind: str
     column: str
+    sql: str | None
 
 
-def _named(connection: Connection, table: str | None) -> tuple[int, str] | None:
-    """A table's or view's oid and kind; None where it does not exist."""
-    found = catalog.rows(connection, _NAMED, {"name": table})
-    return (int(found[0].oid), str(found[0].kind)) if found else None
+def _at(connection: Connection, table: str | None, query: str | None, column: str) -> _At | None:
+    """The table whose column this is, or the last view that could be followed; as of `comes_from`."""
+
+    def followed() -> _At | None:
+        if query is None:
+            rows = catalog.rows(connection, _NAMED, {"name": table, "column": column})
+            found = _At(rows[0].oid, rows[0].kind, column, rows[0].sql) if rows else None
+        else:
+            found = _traced(connection, query, column)
+        return None if found is None else _behind_views(connection, found)
+
+    return catalog.asked(connection, ("comes from", table, query, column), followed)
 
 
 def _all_read(connection: Connection, query: str, column: str) -> tuple[list[int], str | None]:
@@ -191,33 +212,19 @@ def _select(connection: Connection, oid: int, column: str) -> tuple[str, str]:
     return f"select * from {_name(connection, oid)}", column  # noqa: S608 - quoted by the server
 
 
-def _behind(connection: Connection, oid: int, column: str) -> _At:
-    return _behind_views(connection, oid, _kind(connection, oid), column)
-
-
-def _behind_views(connection: Connection, oid: int, kind: str | None, column: str) -> _At:
-    """The table whose column this is, or the last view that could be followed, and the column's name there."""
+def _behind_views(connection: Connection, at: _At) -> _At:
     for _ in range(DEEPEST):
-        if kind != "v":
-            break
-        sql = catalog.scalar(connection, _VIEW, {"oid": oid})
-        at = None
-        if sql is not None:
+        below = None
+        if at.sql is not None:
             with contextlib.suppress(DBAPIError):  # a function that it calls may be forbidden to this user
-                at = _traced(connection, str(sql).rstrip().rstrip(";"), column)
-        if at is None:
+                below = _traced(connection, at.sql.rstrip().rstrip(";"), at.column)
+        if below is None:
             break
-        oid, column = at
-        kind = _kind(connection, oid)
-    return _At(oid, kind, column)
+        at = below
+    return at
 
 
-def _kind(connection: Connection, oid: int) -> str | None:
-    kind: str | None = catalog.scalar(connection, _KIND, {"oid": oid})
-    return kind
-
-
-def _traced(connection: Connection, query: str, column: str) -> tuple[int, str] | None:
+def _traced(connection: Connection, query: str, column: str) -> _At | None:
     """The relation and column that a query's column is, as the server describes the result; None for an expression."""
     quoted = '"' + column.replace('"', '""') + '"'
     sql = f"select poller_query.{quoted} from (\n{query}\n) as poller_query where false"  # noqa: S608 - as below
@@ -232,8 +239,8 @@ def _traced(connection: Connection, query: str, column: str) -> tuple[int, str] 
     result.close()
     if not oid or not number:
         return None
-    name = connection.execute(_COLUMN, {"oid": oid, "number": number}).scalar()
-    return None if name is None else (int(oid), str(name))
+    row = connection.execute(_NUMBERED, {"oid": oid, "number": number}).one_or_none()
+    return None if row is None or row.column is None else _At(row.oid, row.kind, row.column, row.sql)
 
 
 def _locked(connection: Connection, query: str) -> list[int]:

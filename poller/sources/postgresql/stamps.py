@@ -46,50 +46,47 @@ WORDS = Words(
     r"|-\s*(?:interval\b|'[^']*'::interval)",
 )
 
-_COLUMN = sa.text(
+_FILLS = sa.text(
     """
+with recursive part (oid) as (
+    select cast(:oid as oid)
+  union
+    select i.inhrelid from part p join pg_inherits i on i.inhparent = p.oid
+), fires as (
+    select distinct on (t.tgname, t.tgfoid) t.tgname as name, p.proname as function, l.lanname as language,
+           p.prosrc as body, (t.tgtype & 2) <> 0 as before, (t.tgtype & 4) <> 0 as inserts,
+           (t.tgtype & 16) <> 0 as updates, t.tgqual is null and cardinality(cast(t.tgattr as int2[])) = 0 as firm,
+           encode(t.tgargs, 'escape') as arguments,
+           (select substr(s, strpos(s, '=') + 1) from unnest(p.proconfig) as s where s ilike 'timezone=%') as zone,
+           (select array_agg(cast(c.relname as text)) from pg_class c where c.oid in (select oid from part)) as tables
+      from pg_trigger t join pg_proc p on p.oid = t.tgfoid join pg_language l on l.oid = p.prolang
+     where t.tgrelid in (select oid from part) and not t.tgisinternal and t.tgenabled in ('O', 'A')
+       and not (l.lanname = 'internal' or (l.lanname = 'c' and (t.tgtype & 2) = 0))
+     order by t.tgname, t.tgfoid, t.tgrelid <> :oid
+)
 select n.nspname as schema, c.relname as table, format_type(a.atttypid, a.atttypmod) as kind,
        coalesce(to_jsonb(a) ->> 'attgenerated', '') as generated,
        coalesce(pg_get_expr(d.adbin, d.adrelid), t.typdefault) as made, c.relkind::text as relkind,
-       case when c.relkind = 'v' then pg_get_viewdef(c.oid) end as viewed
+       case when c.relkind = 'v' then pg_get_viewdef(c.oid) end as viewed,
+       array(select distinct pg_get_expr(e.adbin, e.adrelid)
+               from part p join pg_class k on k.oid = p.oid and k.oid <> c.oid and not k.relispartition
+               join pg_attribute b on b.attrelid = k.oid and b.attname = :column
+                    and to_jsonb(b) ->> 'attgenerated' = ''
+               join pg_attrdef e on e.adrelid = b.attrelid and e.adnum = b.attnum) as inherited, f.*
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
   join pg_attribute a on a.attrelid = c.oid and a.attname = :column
   join pg_type t on t.oid = a.atttypid
   left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+  left join fires f on true
  where c.oid = :oid
+ order by f.name, f.function
 """.replace("::", "\\:\\:")
 )
-_TRIGGERS = sa.text("""
-with recursive part (oid) as (
-    select cast(:oid as oid)
-  union
-    select i.inhrelid from part p join pg_inherits i on i.inhparent = p.oid
-)
-select distinct on (t.tgname, t.tgfoid) t.tgname as name, p.proname as function, l.lanname as language,
-       p.prosrc as body, (t.tgtype & 2) <> 0 as before, (t.tgtype & 4) <> 0 as inserts, (t.tgtype & 16) <> 0 as updates,
-       t.tgqual is null and cardinality(cast(t.tgattr as int2[])) = 0 as firm, encode(t.tgargs, 'escape') as arguments,
-       (select substr(s, strpos(s, '=') + 1) from unnest(p.proconfig) as s where s ilike 'timezone=%') as zone,
-       (select array_agg(cast(c.relname as text)) from pg_class c where c.oid in (select oid from part)) as tables
-  from pg_trigger t join pg_proc p on p.oid = t.tgfoid join pg_language l on l.oid = p.prolang
- where t.tgrelid in (select oid from part) and not t.tgisinternal and t.tgenabled in ('O', 'A')
-   and not (l.lanname = 'internal' or (l.lanname = 'c' and (t.tgtype & 2) = 0))
- order by t.tgname, t.tgfoid, t.tgrelid <> :oid
-""")
-"""Of the table, its partitions and children. PostgreSQL's own functions (tsvector_update_trigger) set no time, nor do
-functions in C after the row is written (a replication's log, a notification)."""
-_CHILDREN = sa.text("""
-with recursive child (oid) as (
-    select i.inhrelid from pg_inherits i where i.inhparent = :oid
-  union
-    select i.inhrelid from child p join pg_inherits i on i.inhparent = p.oid
-)
-select distinct pg_get_expr(d.adbin, d.adrelid)
-  from child join pg_class c on c.oid = child.oid and not c.relispartition
-  join pg_attribute a on a.attrelid = c.oid and a.attname = :column and to_jsonb(a) ->> 'attgenerated' = ''
-  join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-""")
-"""Rows of children are inserted into them, and may have another DEFAULT; those of partitions get the table's."""
+"""What fills a column: one row for each trigger of the table, its partitions and children, or one without a trigger.
+Rows of children are inserted into them, and may have another DEFAULT (`inherited`); those of partitions get the
+table's. PostgreSQL's own functions (tsvector_update_trigger) set no time, nor do functions in C after the row is
+written (a replication's log, a notification)."""
 _STARTED = "select setting, source from pg_settings where name = 'TimeZone'"
 _SET = sa.text("""
 with set (database, role, zone) as (
@@ -131,7 +128,7 @@ def origin(connection: Connection, watched: Watched) -> Origin:
         made = made_of(watched.query or "", watched.column, "postgresql")
         return Origin(None, None, "", [by_expression("the query's column", made)])
     oid, column = at
-    described = catalog.rows(connection, _COLUMN, {"oid": oid, "column": column})
+    described = catalog.rows(connection, _FILLS, {"oid": oid, "column": column})
     if not described:
         return Origin(None, None, "", [by_expression("the column", None)])
     row = described[0]
@@ -144,10 +141,9 @@ def origin(connection: Connection, watched: Watched) -> Origin:
     elif row.made is not None:
         found.append(by_default(row.made))
     if not row.generated:
-        children = catalog.rows(connection, _CHILDREN, {"oid": oid, "column": column})
-        found += [by_default(sql) for (sql,) in children if sql != row.made]
-    for one in catalog.rows(connection, _TRIGGERS, {"oid": oid}):
-        found += _trigger(one, column)
+        found += [by_default(sql) for sql in row.inherited if sql != row.made]
+    for one in described:
+        found += [] if one.name is None else _trigger(one, column)
     return Origin(row.schema, row.table, column, found, kind=row.kind)
 
 

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import OperationalError
 
+from poller.databases import catalog
 from poller.databases.samplers import Remembering, Sample
 from poller.ports import Bound
 from poller.sources.bound import Rule, render
@@ -143,7 +144,7 @@ def _elsewhere(connection: Connection, o: Options) -> str | None:
     known = {name for _, name in waiting or ()}
     while waiting:
         _, name = waiting.pop()
-        sql = _definition(connection, o, name)
+        _, sql = definition(connection, o.schema_name, name)
         module = _VIRTUAL.match(sql)
         if module is not None and module[1].lower() not in _OWN:
             return f"{name} is a virtual table ({module[1]}), whose rows this file's lock does not guard"
@@ -167,12 +168,16 @@ def _in_schema(pragma: str, o: Options) -> str:
 
 def _is_autoincrement(connection: Connection, o: Options) -> bool:
     """By the table's definition: the count that SQLite keeps may have been deleted, to restart the numbers."""
-    return _AUTOINCREMENT.search(_NO_CODE.sub(" ", _definition(connection, o, o.table or ""))) is not None
+    return _AUTOINCREMENT.search(_NO_CODE.sub(" ", definition(connection, o.schema_name, o.table or "")[1])) is not None
 
 
-def _definition(connection: Connection, o: Options, name: str) -> str:
-    made = f"SELECT sql FROM {_schema(o)}sqlite_master WHERE name = ? COLLATE NOCASE"  # noqa: S608 - quoted
-    return str(connection.exec_driver_sql(made, (name,)).scalar() or "")
+def definition(connection: Connection, schema: str | None, name: str) -> tuple[str, str]:
+    """What kind of object has this name in a file, and the SQL that made it; empty without one. Raises what the driver
+    raises."""
+    of = "" if schema is None else f"{quoted(schema)}."
+    made = f"SELECT type, sql FROM {of}sqlite_master WHERE name = :name COLLATE NOCASE"  # noqa: S608 - quoted
+    found = catalog.rows(connection, sa.text(made), {"name": name})
+    return (str(found[0].type), str(found[0].sql or "")) if found else ("", "")
 
 
 def _handed_out(connection: Connection, o: Options, column: str) -> int:

@@ -8,13 +8,15 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, Inspector
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases import catalog
 from poller.sources.columns import Column, Family, Odd
 from poller.sources.columns.exact import Exact, exact_of
 from poller.sources.columns.moments import TextForm
-from poller.sources.columns.uniqueness import connection_of
+from poller.sources.columns.uniqueness import Reflected, connection_of, quoted
 from poller.sources.database import Dialect, Look, PageForm, Records, Runner, Watch, by_value
 from poller.sources.faults import Fault
 from poller.sources.sampler import Asked, Sampler
@@ -32,10 +34,20 @@ def _is_odd(column: Column) -> bool:
     return column.odd is not None or column.family is Family.UNFIT or (column.family is Family.TEXT and not column.form)
 
 
-_UNIQUE = """
-SELECT l.name, x.name, x.coll FROM pragma_index_list(?) AS l, pragma_index_xinfo(l.name) AS x
- WHERE l."unique" AND NOT l.partial AND x.key ORDER BY l.seq, x.seqno
+_COLUMNS = """
+SELECT x.name, x."notnull", EXISTS (SELECT 1 FROM {of}sqlite_master AS m WHERE m.type = 'table' AND m.name = :table)
+  FROM pragma_table_xinfo(:table{within}) AS x WHERE x.hidden <> 1 ORDER BY x.cid
 """
+_UNIQUE = """
+SELECT NULL AS part, 'key' AS origin, x.name, NULL AS coll, -1 AS place, x.pk AS number
+  FROM pragma_table_xinfo(:table{within}) AS x WHERE x.pk
+UNION ALL
+SELECT l.name, l.origin, x.name, x.coll, l.seq, x.seqno
+  FROM pragma_index_list(:table{within}) AS l, pragma_index_xinfo(l.name{within}) AS x
+ WHERE l."unique" AND NOT l.partial AND x.key ORDER BY place, number
+"""
+"""The primary key's columns, then those of each index that keeps something unique: also of a primary key that is not
+the rowid."""
 
 
 class Sqlite(Dialect):
@@ -49,17 +61,36 @@ class Sqlite(Dialect):
     conversion_breaks: ClassVar[bool] = False
     is_file: ClassVar[bool] = True
 
-    def unique_sets(self, inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
-        """Without those that treat as different what the column's comparison treats as equal."""
-        primary, unique = super().unique_sets(inspector, table, schema)
-        if schema is None:
-            fine = _too_fine(connection_of(inspector), table)
-            unique = [names for names in unique if names not in fine]
-        return primary, unique
+    def reflected(self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]) -> Reflected:
+        """The types belong to the values."""
+        rows = _of_table(connection_of(inspector), _COLUMNS, table, schema)
+        columns = {str(name): {"name": str(name), "nullable": not firm} for name, firm, _ in rows}
+        return Reflected(columns, any(is_table for *_, is_table in rows))
 
-    def make_read_only(self, connection: Connection) -> None:
-        """By a setting of the session; not of a program's own connection to a database in memory."""
-        file.make_read_only(connection)
+    def unique_sets(self, inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
+        """Without those whose indexes all treat as different what the column's comparison treats as equal. No collation
+        is finer than BINARY."""
+        connection, primary = connection_of(inspector), []
+        indexes: dict[tuple[str, str], list[tuple[str | None, str]]] = {}
+        for index, origin, name, collation, *_ in _of_table(connection, _UNIQUE, table, schema):
+            if index is None:
+                primary.append(str(name))
+            else:
+                indexes.setdefault((origin, index), []).append((name, str(collation).upper()))
+        by_rowid = primary and not any(origin == "pk" for origin, _ in indexes)
+        unique = [primary] if by_rowid else []
+        for parts in indexes.values():
+            names = [name for name, _ in parts if name is not None]
+            whole = len(names) == len(parts)  # else of an expression
+            if whole and all(_proves(connection, table, schema, *part) for part in parts):
+                unique.append(names)
+        return primary, sorted(unique, key=primary.__ne__)
+
+    def set_up(self, connection: Connection, timeout: timedelta) -> None:
+        """A program's own connection to a database in memory keeps its right to write."""
+        super().set_up(connection, timeout)
+        if not self.in_memory(connection.engine):
+            file.make_read_only(connection)
 
     def in_memory(self, engine: Engine) -> bool:
         """By the engine's pool and path."""
@@ -216,27 +247,18 @@ class Sqlite(Dialect):
         return Fault.OTHER
 
 
-def _too_fine(connection: Connection, table: str) -> list[list[str]]:
-    """Unique sets whose indexes all have another collation than their column, which treats more values as
-    equal. No collation is finer than BINARY."""
-    indexes: dict[str, list[tuple[str, str]]] = {}
-    for index, column, collation in connection.exec_driver_sql(_UNIQUE, (table,)):
-        indexes.setdefault(index, []).append((column, str(collation).upper()))
-    fits: dict[tuple[str, ...], bool] = {}
-    for parts in indexes.values():
-        names = tuple(column for column, _ in parts)
-        if None in names:
-            continue
-        fit = all(_collation(connection, table, column) in {"BINARY", collation} for column, collation in parts)
-        fits[names] = fits.get(names, False) or fit
-    return [list(names) for names, fit in fits.items() if not fit]
+def _of_table(connection: Connection, question: str, table: str, schema: str | None) -> Sequence[Any]:
+    """The answer of a question about one table."""
+    of, within = ("", "") if schema is None else (f"{quoted(schema)}.", ", :schema")
+    params = {"table": table} if schema is None else {"table": table, "schema": schema}
+    return catalog.rows(connection, sa.text(question.format(of=of, within=within)), params)
 
 
-def _collation(connection: Connection, table: str, column: str) -> str:
-    """The collation by which SQLite compares a column: no pragma shows it, the compiled comparison does."""
-    quote = connection.dialect.identifier_preparer.quote
-    sql = f"EXPLAIN SELECT {quote(column)} = '' FROM {quote(table)}"  # noqa: S608 - quoted names
+def _proves(connection: Connection, table: str, schema: str | None, column: str | None, collation: str) -> bool:
+    """True if an index by `collation` takes for the same what SQLite's comparison of the column does, which no pragma
+    shows: the compiled comparison does."""
+    sql = f"EXPLAIN SELECT {quoted(column or '')} = '' FROM {quoted(table, schema)}"  # noqa: S608 - quoted names
     for row in connection.exec_driver_sql(sql):
         if row[1] == "Eq" and isinstance(row[5], str):
-            return row[5].rpartition("-")[0].upper()
-    return "BINARY"
+            return row[5].rpartition("-")[0].upper() in {"BINARY", collation}
+    return True

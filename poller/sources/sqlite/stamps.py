@@ -10,6 +10,7 @@ from functools import partial
 from sqlalchemy.engine import Connection
 
 from poller.sources.columns.uniqueness import quoted
+from poller.sources.sqlite.bound import definition
 from poller.sources.stamping import (
     Origin,
     Rule,
@@ -42,9 +43,8 @@ def origin(connection: Connection, watched: Watched) -> Origin:
 
 
 def _view(connection: Connection, schema: str | None, name: str) -> str | None:
-    sql = f"SELECT sql FROM {_in(schema)}sqlite_master WHERE type = 'view' AND name = ? COLLATE NOCASE"  # noqa: S608
-    found = connection.exec_driver_sql(sql, (name,)).first()
-    return None if found is None else str(found[0] or "")
+    kind, sql = definition(connection, schema, name)
+    return sql if kind == "view" else None
 
 
 def _table(connection: Connection, schema: str | None, table: str, column: str) -> Origin | None:

@@ -124,7 +124,7 @@ def test_a_restarted_server_is_another_than_before(name: str, request: pytest.Fi
     server: PostgresServer | MariaDbServer = request.getfixturevalue(f"{name}_server")
 
     def reading(connection: sa.Connection) -> Reading | None:
-        return postgresql.reading_of(connection) if name == "postgres" else mysql.reading_of(connection, mariadb=True)
+        return (postgresql.here(connection) if name == "postgres" else mysql.here(connection, mariadb=True))[0]
 
     only_reads = ONLY_READS[name]
     with (
@@ -282,7 +282,7 @@ def test_servers_at_two_addresses_share_nothing(mariadb_server: MariaDbServer) -
     url = sa.make_url(mariadb_server.url)
     for host in ("127.0.0.1", "localhost"):
         with session(url.set(host=host).render_as_string(hide_password=False), ONLY_READS["mariadb"]) as connection:
-            reading = mysql.reading_of(connection, mariadb=True)
+            reading, _ = mysql.here(connection, mariadb=True)
             assert reading is not None
             found.add(reading.server)
     assert len(found) == 2
