@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -62,9 +63,14 @@ class Tenants:
 
     def end(self) -> None:
         """As a server that was started again."""
-        for number in self.sessions():
+        numbers = self.sessions()
+        for number in numbers:
             self.do(ENDS[self.family].format(number))
         wait_until(lambda: not self.sessions(), "the end of all sessions")
+        if (
+            self.family == "postgresql" and self.server.ours
+        ):  # until its process is gone, a session counts for the limit
+            wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in numbers), "the end of their processes")
 
     def drop(self) -> None:
         for statement in ["drop owned by {}"] * (self.family == "postgresql") + ["drop user {}"]:
