@@ -46,4 +46,10 @@ class Mutant:
     line: str = ""
 
 
+def dying_of(name: str, file: str, old: str, new: str, test: str) -> Mutant:
+    """A mutant of one edit that dies of a test of its own."""
+    law = test.partition("::")[2].partition("[")[0]
+    return Mutant(name, (Edit(file, old, new),), law, test=f"tests/{test}")
+
+
 BOTH = "are both believed to be held"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.resilience.mutants.conditions import CONDITIONS
 from tests.resilience.mutants.delivery import DELIVERY
 from tests.resilience.mutants.facts import FACTS
 from tests.resilience.mutants.failing import FAILING
@@ -104,6 +105,7 @@ def test_mutant_of_failing_rows_dies(mutant: Mutant, tmp_path: Path) -> None:
     assert re.search(mutant.dies_of, ended.stdout), f"died of something else: {ended.stdout}{ended.stderr}"
 
 
+OF_ONE_TEST = (*OF_TESTS, *HEALTH, *DELIVERY, *FACTS, *CONDITIONS)
 ONE_TEST = "import sys, poller, pytest; print(poller.__file__); sys.exit(pytest.main(sys.argv[1:]))"
 
 
@@ -121,7 +123,8 @@ def ran(directory: Path, test: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "mutant", [pytest.param(one, id=one.name.replace(" ", "-")) for one in (*OF_TESTS, *HEALTH, *DELIVERY, *FACTS)]
+    "mutant",
+    [pytest.param(one, id=one.name.replace(" ", "-")) for one in OF_ONE_TEST],
 )
 def test_mutant_dies_of_its_test(mutant: Mutant, tmp_path: Path) -> None:
     ended = ran(copied(tmp_path, mutant.edits), mutant.test)

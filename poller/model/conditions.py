@@ -1,0 +1,445 @@
+"""One picture of a poller: what one look found becomes conditions, and these a view. Pure: no I/O, no clock.
+
+Everything that people and programs are told of a poller is read off its `PollerView`: status, watch, health, HTTP, the
+page, metrics, alerts and the finding `delivery` of `poller check`. `TABLE` lists the conditions in their order; its
+words, and those of the sentences, are the ones of the documentation.
+
+The severity of a view is the worst of its conditions, and its word the first of these. Nothing else decides. While a
+person's pause is the worst there is, it is the word.
+
+A `sentence` and a `next` step are public: they hold no row, key, cursor, place or text of an error. `detail` and `do`
+are an operator's: the console and Python show them, HTTP and metrics never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from poller.model.lateness import Wait, waited
+from poller.model.redact import first_line
+from poller.model.view import SEVERITIES, TABLE, Condition, PollerFacts, PollerLimits, PollerView, Severity
+from poller.model.when import ago, moment, span
+
+_UNUSABLE = "Its configuration cannot be used."
+_LONGEST = 300
+"""Characters of what others chose."""
+SHORTLY = 60.0
+"""Seconds, beside `lease_ttl`, that rows may wait before it is said: a wait that ticks alone do not explain."""
+_PAUSES = frozenset({"cancelling", "pausing", "paused"})
+_EXPLAINED = frozenset({"failing", "crashing", "hung", "blocked", "other_source", "source_behind"})
+"""Conditions that say why rows wait, so that it is not said again."""
+_BESIDE = frozenset({"set_aside", "reserved", "moved"})
+"""Conditions beside which it is said what the poller does."""
+
+
+def view(facts: PollerFacts, limits: PollerLimits, seen: Mapping[str, datetime] | None = None) -> PollerView:
+    """What a poller is. `seen`: since when earlier looks saw what no document says: `waiting` and `above` of rows whose
+    cursor is a number, `unborn` of a poller without a document."""
+    found = sorted(conditions(facts, limits, seen), key=_rank)
+    severity = found[0].severity
+    if severity == "warning":
+        found.sort(key=lambda one: one.name not in _PAUSES)
+    return PollerView(facts.name, found[0].name, severity, tuple(found))
+
+
+def conditions(
+    facts: PollerFacts, limits: PollerLimits, seen: Mapping[str, datetime] | None = None
+) -> tuple[Condition, ...]:
+    """Everything that is so, in no order; at least one condition."""
+    return tuple(_Judge(facts, limits, seen or {}).all())
+
+
+def worse(severity: Severity) -> int:
+    """How bad a severity is: 0, 1 or 2."""
+    return SEVERITIES.index(severity)
+
+
+def _rank(one: Condition) -> tuple[int, int]:
+    return -worse(one.severity), TABLE.index(one.name)
+
+
+class _Judge:
+    """What all rules share: what waits and since when, and what is true of the call."""
+
+    def __init__(self, facts: PollerFacts, limits: PollerLimits, seen: Mapping[str, datetime]) -> None:
+        # What others chose becomes part of public sentences.
+        self.f = replace(
+            facts,
+            worker=_clean(facts.worker),
+            kept_by=_clean(facts.kept_by),
+            held_by=_clean(facts.held_by),
+            by=_clean(facts.by),
+            why=_clean(facts.why),
+            moved_by=_clean(facts.moved_by),
+        )
+        self.o, self.seen = limits, seen
+        self.names: set[str] = set()
+
+    def all(self) -> Iterator[Condition]:
+        """The rules, one after the other: later ones may ask what earlier ones said."""
+        for rule in (self._unused, self._unread, self._stopped, self._source, self._calls, self._waits, self._people,
+                     self._doing):  # fmt: skip
+            for one in rule():
+                self.names.add(one.name)
+                yield one
+            if self.names & {"store_away", "unreadable"}:
+                return  # nothing else was read, so nothing else is judged
+
+    # ---------------------------------------------------------------------------------------------- what they ask
+
+    @cached_property
+    def wait(self) -> Wait:
+        """Of the rows of the table that may be read."""
+        f = self.f
+        if not f.readable:
+            return Wait()
+        progress = _latest(f.committed_at, f.changed_at, f.moved_at)
+        if f.document == "none":  # since when there is a deployment is not known
+            since = self.seen.get("waiting", f.now)
+        elif f.age is not None:
+            since = f.now - timedelta(seconds=f.age)
+        else:
+            since = self.seen.get("waiting") or _latest(progress, f.created_at) or f.now
+        since = min(f.now, _latest(since, f.created_at, f.moved_at) or since)
+        left = (f.left_until or f.now) if f.unfinished and not f.lease_live else None
+        return waited(f.now, since, progress, self.o.following, left_until=left)
+
+    @cached_property
+    def fails(self) -> bool:
+        """True if a call failed and is to be tried again, or the row that fails is sought."""
+        return bool(self.f.failures or (self.f.error_type and self.f.retry_at) or self.f.searching)
+
+    @property
+    def _row_failed(self) -> bool:
+        """True if it is more than a handler that asked to wait."""
+        return bool(self.f.failures or self.f.row or self.f.searching)
+
+    @cached_property
+    def full(self) -> bool:
+        """True if quarantine takes no further row."""
+        return self.o.on_poison == "quarantine" and self.f.aside + self.f.quarantined >= self.o.max_quarantined
+
+    @cached_property
+    def call(self) -> float | None:
+        """For how long the worker has been in its call, or was between two."""
+        f = self.f
+        if f.worker is None or f.lease_since is None:
+            return None
+        return (f.now - max(f.lease_since, f.committed_at or f.lease_since)).total_seconds()
+
+    @cached_property
+    def in_time(self) -> bool:
+        """True if a worker is in its first call, which may still take its time, or before it in those of rows set
+        aside."""
+        return self.call is not None and self.call <= self._call_limit and self.f.attempts <= 1
+
+    @property
+    def _call_limit(self) -> float:
+        return self.o.handler_timeout * (1 + self.f.aside_due) + self.o.ttl
+
+    @property
+    def stopped(self) -> bool:
+        """True if a person or a halt keeps workers away."""
+        return self.f.paused or self.f.halted
+
+    def too_long(self) -> bool:
+        """True if rows wait for longer than they may."""
+        if self.o.max_lag is not None:
+            return (self.wait.late or 0.0) > self.o.max_lag
+        return (self.wait.stalled or 0.0) > self.o.patience
+
+    def grows(self) -> Severity:
+        """A warning at first, unhealthy once rows have waited for too long."""
+        return "unhealthy" if self.too_long() else "warning"
+
+    @property
+    def rows(self) -> str:
+        """How many rows wait."""
+        return _rows(self.f.pending, capped=self.f.capped)
+
+    @property
+    def error(self) -> str | None:
+        """What failed and where, for an operator."""
+        f = self.f
+        said = f"{f.error_type}: {f.error_text}" if f.error_text else f.error_type
+        return f"{said} at {f.row}" if said and f.row else said
+
+    @property
+    def head(self) -> str:
+        """`3 rows wait`."""
+        return f"{self.rows} {_verb(self.f.pending, 'wait')}"
+
+    # ------------------------------------------------------------------------------------------------- the rules
+
+    def _unused(self) -> Iterator[Condition]:
+        f = self.f
+        if f.config is not None:
+            yield Condition(
+                "misconfigured", "unhealthy", "Its configuration cannot be used.", _check(f), detail=f.config
+            )
+        if f.store is not None:
+            why = "refuses access" if f.store == "denied" else "cannot be reached"
+            yield Condition("store_away", "unhealthy", f"The state store {why}.", _check(f), detail=f.trouble)
+
+    def _unread(self) -> Iterator[Condition]:
+        f = self.f
+        texts = {
+            "unreadable": "Its state document cannot be read.",
+            "newer": "Its state document is of a newer version of poller.",
+            "lost": "Its state document is gone, but it ran before.",
+        }
+        if f.document in texts:
+            back = f"poller undo {f.name} --list; then: poller reset {f.name} --to BACKUP"
+            step = "upgrade poller here" if f.document == "newer" else back
+            yield Condition("unreadable", "unhealthy", texts[f.document], step, detail=f.trouble)
+
+    def _stopped(self) -> Iterator[Condition]:
+        f = self.f
+        if f.halted:
+            when = f" {ago(f.at, f.now)}" if f.at is not None and not f.paused else ""
+            why = (
+                "a row failed too often"
+                if f.error_type
+                else f"its batch was started {f.attempts} times and never ended"
+            )
+            yield Condition(
+                "halted",
+                "unhealthy",
+                f"Halted{when}: {why}.",
+                f"fix it, then: poller resume {f.name}",
+                None if f.paused else f.at,
+                detail=self.error,
+            )
+
+    def _source(self) -> Iterator[Condition]:
+        f = self.f
+        excused: Severity = "warning" if f.paused else "unhealthy"
+        if f.source == "other":
+            step = f"put the source back; if it is meant: poller rebind {f.name}"
+            text = "Its checkpoint belongs to another source."
+            yield Condition("other_source", "unhealthy", text, step, detail=f.differs)
+        if f.source == "away":
+            yield Condition("source_away", excused, "Its database cannot be reached.", _check(f), detail=f.trouble)
+        if f.source == "error":
+            yield Condition("source_unreadable", excused, "Its table cannot be read.", _check(f), detail=f.trouble)
+        if f.below_checkpoint:
+            yield Condition(
+                "source_behind",
+                "unhealthy",
+                "The database has not come as far as the checkpoint; no row is read.",
+                f"poller reset {f.name} --to ROW (the last row that is right)",
+            )
+        if f.clock_back is not None:
+            long = f.clock_back > self.o.patience
+            yield Condition(
+                "clock_behind",
+                "unhealthy" if long else "warning",
+                f"The database's clock is {span(f.clock_back)} behind what it was; rows wait until it has passed that.",
+                f"correct the stamps; then: poller reset {f.name} --to ROW" if long else None,
+            )
+
+    def _calls(self) -> Iterator[Condition]:
+        """Of a batch that fails, or whose worker dies or hangs."""
+        f, o = self.f, self.o
+        failed = self.fails and self._row_failed
+        if self.full:
+            there = f"full ({f.aside + f.quarantined} of {o.max_quarantined})"
+            step = f"poller quarantine {f.name}"
+            if failed:
+                text = f"Blocked: a row failed, and quarantine is {there}."
+                yield Condition("blocked", "unhealthy", text, step, self.wait.since, detail=self.error)
+            else:
+                text = f"Quarantine is {there}: the next row that fails blocks."
+                yield Condition("quarantine_full", "unhealthy", text, step)
+        if self.fails and not f.halted and not (self.full and failed):
+            yield self._failing()
+        elif f.attempts >= 2 and not f.halted and f.worker is None and f.readable and not self.fails:
+            text = f"Its worker died {f.attempts} times in this batch."
+            step = f"read the worker's log; poller history {f.name}"
+            yield Condition("crashing", self.grows(), text, step, self.wait.since)
+        if self.call is not None and self.call > self._call_limit:
+            text = (
+                f"{f.worker} has been in one call for {span(self.call)} (handler_timeout is {span(o.handler_timeout)})."
+            )
+            yield Condition("hung", self.grows(), text, f"poller cancel {f.name}", f.lease_since)
+        if f.worker and f.heartbeat_age is not None and f.heartbeat_age > 2 * o.heartbeat + 1:
+            text = f"{f.worker} has not renewed its lease for {span(f.heartbeat_age)}; another may start in"
+            yield Condition("silent", "warning", f"{text} {span(f.expires_in)}.")
+
+    def _failing(self) -> Condition:
+        f, stalled = self.f, self.wait.stalled
+        long = f" for {span(stalled)}" if stalled is not None and stalled >= SHORTLY else ""
+        calls = f", {_counted(f.failures, 'call')} failed" if f.failures else ""
+        ahead = f.retry_at is not None and f.retry_at > f.now
+        again = (
+            ""
+            if self.stopped
+            else f"; next try {ago(f.retry_at, f.now) if ahead and f.retry_at else 'with the next tick'}"
+        )
+        text = f"Failing{long}{calls}{again}." if self._row_failed else f"Its handler asked to wait{again}."
+        step = "if every row fails, wait; else fix the row or the handler"
+        key = " ".join(f"--pk {part}" for part in f.row_key)
+        passed = f"; to pass the row: poller quarantine add {f.name} {key}" if key else ""
+        since = self.wait.since if stalled is not None else f.error_at
+        severity = "warning" if f.paused else self.grows()
+        return Condition("failing", severity, text, step, since, detail=self.error, do=step + passed)
+
+    def _waits(self) -> Iterator[Condition]:
+        """Of rows that nothing else explains."""
+        f, o = self.f, self.o
+        if o.backfill:
+            return
+        if f.document == "none":
+            yield from self._never_ran()
+        elif not self.stopped and o.max_lag is not None and (self.wait.late or 0.0) > o.max_lag:
+            if "failing" not in self.names:
+                text = f"{self.head}, the oldest for {span(self.wait.late)}; max_lag is {span(o.max_lag)}."
+                yield Condition("late", "unhealthy", text, f"poller status {f.name} -v", self.wait.since)
+        elif self._is_late() and self.wait.stalled is not None:
+            yield self._late(self.wait.stalled)
+        yield from self._not_retried()
+        yield from self._above()
+
+    def _is_late(self) -> bool:
+        explained = self.stopped or self.names & _EXPLAINED or self.in_time
+        return not explained and (self.wait.stalled or 0.0) > SHORTLY + self.o.ttl
+
+    def _never_ran(self) -> Iterator[Condition]:
+        f, o = self.f, self.o
+        late = self.wait.late
+        if o.starts_now:
+            unborn = self.seen.get("unborn")
+            late = None if unborn is None else (f.now - o.following(unborn)).total_seconds()
+        if late is not None and late > (o.patience if o.max_lag is None else o.max_lag):
+            text = f"It never ran, and {self.head} for {span(late)}."
+            step = f"start a worker; by hand: poller run {f.name} --once"
+            yield Condition("never_ran", "unhealthy", text, step, self.wait.since or self.seen.get("unborn"))
+
+    def _late(self, stalled: float) -> Condition:
+        f = self.f
+        step = f"find out why no worker runs; by hand: poller run {f.name} --once"
+        if f.first_look:
+            last = (
+                f"the last commit was {ago(f.committed_at, f.now)}" if f.committed_at else "nothing was committed yet"
+            )
+            text = f"{self.head}, and {last}; since when is known at the next look."
+            return Condition("late", "warning", text, step)
+        one = f.pending == 1 and not f.capped
+        has, them = ("has", "it") if one else ("have", "them")
+        text = f"{self.rows} {has} waited {span(stalled)}, and no worker took {them}."
+        return Condition("late", self.grows(), text, step, self.wait.since)
+
+    def _not_retried(self) -> Iterator[Condition]:
+        f, o = self.f, self.o
+        if not f.aside_due or f.aside_due_since is None or self.stopped or f.worker:
+            return
+        if self.names & {"late", "failing", "blocked"}:
+            return
+        progress = _latest(f.aside_due_since, f.committed_at, f.changed_at) or f.aside_due_since
+        found = waited(f.now, f.aside_due_since, progress, o.following)
+        if found.stalled is not None and found.stalled > SHORTLY + o.ttl:
+            severity: Severity = "unhealthy" if found.stalled > o.patience else "warning"
+            text = f"{_rows(f.aside_due)} set aside could be tried again for {span(found.stalled)}, and no worker did."
+            step = f"find out why no worker runs; by hand: poller run {f.name} --once"
+            yield Condition("not_retried", severity, text, step, found.since)
+
+    def _above(self) -> Iterator[Condition]:
+        """Of rows of which none may be read yet."""
+        f, o = self.f, self.o
+        if not f.pending or f.readable or f.source or f.below_checkpoint or f.clock_back is not None:
+            return
+        held = f.age
+        if held is None and "above" in self.seen:
+            held = (f.now - self.seen["above"]).total_seconds()
+        long = (held or 0.0) > SHORTLY
+        if not long and f.held_by is None:
+            yield Condition("settling", "well", f"{self.rows} can be read in a moment.")
+            return
+        over = o.max_bound_age is not None and (held or 0.0) > o.max_bound_age
+        severity: Severity = "unhealthy" if over else "warning" if long else "well"
+        text = f"{self.head} for {f.held_by or 'an open transaction'}, the oldest for {span(held)}."
+        yield Condition("bound_held", severity, text, "end that transaction" if severity != "well" else None)
+
+    def _people(self) -> Iterator[Condition]:
+        """What a person said, and what waits for one."""
+        f = self.f
+        if f.paused:
+            word = "paused" if f.worker is None else "cancelling" if f.cancelled else "pausing"
+            said = "".join(
+                (f" by {f.by}" * bool(f.by), f" {ago(f.at, f.now)}" if f.at else "", f": {f.why}" if f.why else "")
+            )
+            ends = f" {f.worker} {'stops its call' if f.cancelled else 'finishes its batch'}." if f.worker else ""
+            step = None if f.halted else f"poller resume {f.name}"
+            yield Condition(word, "warning", f"{word.capitalize()}{said}.{ends}", step, f.at)
+        if f.kept_by:
+            text = f"Reserved for {f.kept_by} for up to {span(f.expires_in)}; then a worker may start."
+            yield Condition("reserved", "well", text)
+        if f.quarantined and not self.full:
+            text = f"{_rows(f.quarantined)} in quarantine {_verb(f.quarantined, 'wait')} for a person."
+            yield Condition("quarantined", "warning", text, f"poller quarantine {f.name}")
+        if f.null_cursors:
+            is_are = "is" if f.null_cursors == 1 else "are"
+            text = f"{_rows(f.null_cursors)} without a value in the cursor column {is_are} never read."
+            yield Condition("unread", "warning", text, _check(f))
+        if f.two_apps:
+            text = "Another configuration works under the name of its app."
+            yield Condition("two_apps", "warning", text, "give one of them another app_name")
+
+    def _doing(self) -> Iterator[Condition]:
+        """What it does, if nothing else is to be said of that."""
+        f, o = self.f, self.o
+        if f.moved_at and (f.committed_at is None or f.committed_at < f.moved_at) and f.document == "there":
+            who = f" ({f.moved_by})" if f.moved_by else ""
+            text = f"Its checkpoint was moved {ago(f.moved_at, f.now)}{who}; nothing was committed since."
+            yield Condition("moved", "well", text, f"poller undo {f.name}", f.moved_at)
+        if f.aside:
+            yield Condition("set_aside", "well", f"{_rows(f.aside)} set aside, tried again automatically.")
+        if o.backfill and f.finished:
+            yield Condition("finished", "well", "Every row of the range was delivered.")
+        elif f.worker and not f.paused and not self.names & {"hung", "silent"}:
+            left = f", {self.rows} left" if f.pending else ""
+            yield Condition("working", "well", f"{f.worker} is at work{left}.")
+        elif o.backfill and not self.stopped:
+            yield Condition("not_running", "warning", "No worker runs it.", f"poller backfill {f.name}")
+        elif f.document == "none" and "never_ran" not in self.names:
+            some = f" {self.head}." if f.pending and f.readable else ""
+            yield Condition("new", "well", f"It never ran; its first tick starts it.{some}")
+        elif not self.names - _BESIDE:
+            yield self._waiting()
+
+    def _waiting(self) -> Condition:
+        due = self.wait.due
+        if self.f.readable and due is not None and (due - self.f.now).total_seconds() > SHORTLY:
+            return Condition("scheduled", "well", f"{self.head} for {moment(due)}, its next scheduled time.")
+        if self.f.readable:
+            return Condition("behind", "well", f"{self.head} for the next tick.")
+        return Condition("idle", "well", "Nothing waits.")
+
+
+def _clean(text: str | None) -> str | None:
+    """Redacted, escaped and cut."""
+    return None if text is None else first_line(text, _LONGEST)
+
+
+def _check(f: PollerFacts) -> str:
+    return f"poller check {f.name}"
+
+
+def _latest(*moments: datetime | None) -> datetime | None:
+    return max((one for one in moments if one is not None), default=None)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _rows(count: int, *, capped: bool = False) -> str:
+    """`1 row`, `3 rows`, `10,000 or more rows`."""
+    return f"{count:,} or more rows" if capped else _counted(count, "row")
+
+
+def _verb(count: int, verb: str) -> str:
+    return f"{verb}s" if count == 1 else verb
