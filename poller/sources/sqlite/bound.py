@@ -28,6 +28,7 @@ from poller.sources.options import Options
 from poller.sources.sampler import Asked, Sampler, greatest
 from poller.sources.sqlite.clock import SharedClock
 from poller.sources.sqlite.file import is_own, lifted
+from poller.sources.user_sql.literals import escape_colons
 from poller.sources.user_sql.tables import NO_TABLE, tables
 
 _CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")
@@ -172,10 +173,13 @@ def _is_autoincrement(connection: Connection, o: Options) -> bool:
 
 
 def definition(connection: Connection, schema: str | None, name: str) -> tuple[str, str]:
-    """What kind of object has this name in a file, and the SQL that made it; empty without one. Raises what the driver
-    raises."""
-    of = "" if schema is None else f"{quoted(schema)}."
-    made = f"SELECT type, sql FROM {of}sqlite_master WHERE name = :name COLLATE NOCASE"  # noqa: S608 - quoted
+    """Whether a `table` or a `view` has this name in a file, and the SQL that made it; empty without one. Triggers have
+    names of their own. Raises what the driver raises."""
+    of = "" if schema is None else escape_colons(f"{quoted(schema)}.")
+    made = (
+        f"SELECT type, sql FROM {of}sqlite_master"  # noqa: S608 - quoted
+        " WHERE type IN ('table', 'view') AND name = :name COLLATE NOCASE"
+    )
     found = catalog.rows(connection, sa.text(made), {"name": name})
     return (str(found[0].type), str(found[0].sql or "")) if found else ("", "")
 

@@ -22,6 +22,7 @@ from poller.sources.faults import Fault
 from poller.sources.sampler import Asked, Sampler
 from poller.sources.sqlite import file
 from poller.sources.sqlite.bound import sampler
+from poller.sources.user_sql.literals import escape_colons
 from poller.sources.values import decode
 
 _NO_UTF_8 = "Could not decode to UTF-8"
@@ -34,9 +35,12 @@ def _is_odd(column: Column) -> bool:
     return column.odd is not None or column.family is Family.UNFIT or (column.family is Family.TEXT and not column.form)
 
 
+_NAMED = "SELECT type FROM {of}sqlite_master WHERE type IN ('table', 'view') AND name = :table COLLATE NOCASE"
+_FIRST = f"{_NAMED.format(of='temp.')} UNION ALL {_NAMED.format(of='main.')} LIMIT 1"
+"""A temporary table hides the file's. Other files' are read by their names only: a view's SELECT is looked up there."""
 _COLUMNS = """
-SELECT x.name, x."notnull", EXISTS (SELECT 1 FROM {of}sqlite_master AS m WHERE m.type = 'table' AND m.name = :table)
-  FROM pragma_table_xinfo(:table{within}) AS x WHERE x.hidden <> 1 ORDER BY x.cid
+SELECT x.name, x."notnull", m.type = 'table' FROM ({named}) AS m, pragma_table_xinfo(:table{within}) AS x
+ WHERE x.hidden <> 1 ORDER BY x.cid
 """
 _UNIQUE = """
 SELECT NULL AS part, 'key' AS origin, x.name, NULL AS coll, -1 AS place, x.pk AS number
@@ -63,7 +67,8 @@ class Sqlite(Dialect):
 
     def reflected(self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]) -> Reflected:
         """The types belong to the values."""
-        rows = _of_table(connection_of(inspector), _COLUMNS, table, schema)
+        question = _COLUMNS.replace("{named}", _FIRST if schema is None else _NAMED)
+        rows = _of_table(connection_of(inspector), question, table, schema)
         columns = {str(name): {"name": str(name), "nullable": not firm} for name, firm, _ in rows}
         return Reflected(columns, any(is_table for *_, is_table in rows))
 
@@ -249,7 +254,7 @@ class Sqlite(Dialect):
 
 def _of_table(connection: Connection, question: str, table: str, schema: str | None) -> Sequence[Any]:
     """The answer of a question about one table."""
-    of, within = ("", "") if schema is None else (f"{quoted(schema)}.", ", :schema")
+    of, within = ("", "") if schema is None else (escape_colons(f"{quoted(schema)}."), ", :schema")
     params = {"table": table} if schema is None else {"table": table, "schema": schema}
     return catalog.rows(connection, sa.text(question.format(of=of, within=within)), params)
 

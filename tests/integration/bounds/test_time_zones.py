@@ -265,6 +265,18 @@ def test_sqlite_stamps_utc_and_localtime_is_another_zone(sqlite_url: str, monkey
         time.tzset()
 
 
+def test_a_trigger_named_as_a_view_of_sqlite_hides_no_stamp(sqlite_url: str) -> None:
+    """Triggers have names of their own, and this one was there first."""
+    make(sqlite_url, "id integer primary key, updated_at text not null default (datetime('now'))")
+    execute(
+        sqlite_url,
+        "insert into stamped (id) values (1)",
+        "create trigger shown after delete on stamped begin select 1; end",
+        "create view shown as select * from stamped",
+    )
+    assert "stamps updated_at in UTC" in refused(sqlite_url, table="shown", cursor_time_zone="Asia/Tokyo")
+
+
 def test_sqlite_takes_the_word_for_a_column_that_nothing_stamps(sqlite_url: str) -> None:
     make(sqlite_url, "id integer primary key, updated_at text not null")
     execute(sqlite_url, "insert into stamped values (1, '2026-01-01 00\\:00\\:00')")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from poller.errors import SourceError
+from poller.sources import SqlSource
 from tests.integration.bounds.tables import session
 from tests.integration.sources.tables import closing, drain, execute, orders
 
@@ -178,6 +180,36 @@ def test_a_primary_key_of_sqlite_may_be_finer_too(sqlite_url: str, key: str, suf
         else:
             with pytest.raises(SourceError, match="no unique index"):
                 source.page(None, 1)
+
+
+@pytest.mark.parametrize("name", ["orders", "ORDERS"])
+@pytest.mark.parametrize("schema", [None, "be:side"])
+def test_an_attached_file_is_read_only_by_its_name(
+    sqlite_url: str, tmp_path: Path, name: str, schema: str | None
+) -> None:
+    """Without it the key and what fills the cursor would be looked up in the main file."""
+    engine = sa.create_engine(sqlite_url)
+    attach = f"attach '{tmp_path / 'beside.db'}' as \"be:side\""
+    sa.event.listen(engine, "connect", lambda file, _: file.execute(attach))
+    with engine.begin() as connection:
+        connection.exec_driver_sql('create table "be:side".orders (id integer not null, updated_at text not null)')
+    with closing(SqlSource(engine, table=name, schema=schema, cursor_column="updated_at", pk_columns=["id"])) as source:
+        with pytest.raises(SourceError, match="no unique index" if schema else "There is no table") as error:
+            source.page(None, 1)
+        assert error.value.table == (f"be:side.{name}" if schema else name)
+        findings = source.checkup(None, lambda: datetime.now(UTC)).findings
+        assert {f.severity for f in findings if f.check in {"key", "columns"}} >= {"error"}
+    engine.dispose()
+
+
+def test_a_temporary_table_of_sqlite_hides_a_files_table(sqlite_url: str) -> None:
+    execute(sqlite_url, "create table orders (id integer primary key, updated_at text not null)")
+    engine = sa.create_engine(sqlite_url)
+    made = "create temp table orders (id integer not null, updated_at text not null)"
+    sa.event.listen(engine, "connect", lambda file, _: file.execute(made))
+    with closing(orders(engine)) as source, pytest.raises(SourceError, match="no unique index"):
+        source.page(None, 1)
+    engine.dispose()
 
 
 def test_a_domain_rounds_as_what_it_is_made_of_does(postgres_db: str) -> None:
