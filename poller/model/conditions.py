@@ -1,6 +1,6 @@
 """One picture of a poller: what one look found becomes conditions, and these a view. Pure: no I/O, no clock.
 
-Everything that people and programs are told of a poller is read off its `PollerView`: status, watch, health, HTTP, the
+Everything that people and programs learn about a poller is read off its `PollerView`: status, watch, health, HTTP, the
 page, metrics, alerts and the finding `delivery` of `poller check`. `TABLE` lists the conditions in their order; its
 words, and those of the sentences, are the ones of the documentation.
 

@@ -138,7 +138,7 @@ class Whole:
 
 
 class Built(Whole):
-    """A table that is built of records where somebody asks for it.
+    """A table that is built of records when it is asked for.
 
     Args:
         names: of the records' first columns. types: what the columns of earlier pages were; what is found is added.
@@ -253,7 +253,7 @@ def _type_of(kinds: set[type], values: Sequence[Any]) -> Any:
 
 
 def _holds(before: Any, wanted: Any) -> bool:
-    """Whether an array of the type `before` holds values of the other type, or pyarrow refuses them. Of all other pairs
+    """True if an array of the type `before` holds values of the other type, or pyarrow refuses them. Of all other pairs
     pyarrow would make other values without an error: 1 of 1.5, a day of a time, a time of a number."""
     kinds = pyarrow().types
     if kinds.is_list(before) and kinds.is_list(wanted):
@@ -305,7 +305,7 @@ def _check_types(tables: Sequence[Any]) -> None:
             raise SourceError(
                 f"The type of column {name} was changed between two pages of one batch.",
                 column=name,
-                next_step="The next tick reads the rows anew.",
+                next_step="The next tick reads the rows again.",
             ) from None
 
 

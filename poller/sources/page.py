@@ -288,10 +288,10 @@ class Statements:
         return [plain(self._quoted(one.name)) == self._value(f"k{i}", one) for i, one in enumerate(self._all_keys)]
 
     def _inside(self, how: str, prefix: str = "k", form: PageForm = PageForm.AND_OR) -> Condition:
-        """The key compared with the cursor's, inside a tie: `how` is `>` or `<=`."""
+        """The key compared with the cursor's, inside a tie: `how` is `>`, or `<=` for a count."""
         parts = self._parts(prefix)
         if len(self._k) > 1 and form is PageForm.ROW_VALUES:
-            return sa.tuple_(*self._k) > sa.tuple_(*parts) if how == ">" else sa.tuple_(*self._k) <= sa.tuple_(*parts)
+            return sa.tuple_(*self._k) > sa.tuple_(*parts)
         found: Condition = self._k[-1] > parts[-1] if how == ">" else self._k[-1] <= parts[-1]
         for column, part in zip(self._k[-2::-1], parts[-2::-1], strict=True):
             found = or_(column > part if how == ">" else column < part, and_(column == part, found))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from poller.http.page.words import NOTHING, Condition, When, condition, number, seconds, when
+from poller.http.page.words import NOTHING, PageWord, When, condition, number, seconds, when
 from poller.http.shown import ShownHealth
 
 MOST = 200
@@ -24,7 +24,7 @@ class Line:
     name: str
     linked: bool
     """Whether it may be a poller's: any other text, out of a store that others write, could lead elsewhere."""
-    condition: Condition
+    condition: PageWord
     why: str | None
     next_step: str | None
     lag: str

@@ -10,7 +10,7 @@ from typing import Any
 from poller.http.page.charts import Charts, charts_of
 from poller.http.page.details import Details, LeaseNow
 from poller.http.page.listing import Line, line_of
-from poller.http.page.words import NOTHING, Condition, When, condition, number, seconds, when, without_secrets
+from poller.http.page.words import NOTHING, PageWord, When, condition, number, seconds, when, without_secrets
 from poller.model.when import moment
 
 RESUMED = "It was resumed since its health was computed, which is done anew within 15 s."
@@ -69,7 +69,7 @@ class PollerPage:
     name: str
     at: str
     line: Line
-    condition: Condition
+    condition: PageWord
     paused: bool
     halted: bool
     control: str | None
@@ -102,7 +102,7 @@ def page_of(
         name=part["name"],
         at=moment(now),
         line=line_of(part, computed_at),
-        condition=Condition("resumed", "calm") if part["reason"] == RESUMED else condition(part),
+        condition=PageWord("resumed", "calm") if part["reason"] == RESUMED else condition(part),
         paused=paused,
         halted=halted,
         control=_control(details) if details is not None and paused else None,

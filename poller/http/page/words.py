@@ -17,7 +17,7 @@ NOTHING = "–"
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class PageWord:
     """What a poller is doing, in a word; `kind` says whether anybody should care."""
 
     word: str
@@ -32,24 +32,24 @@ class When:
     exact: str
 
 
-def condition(health: Mapping[str, Any]) -> Condition:
+def condition(health: Mapping[str, Any]) -> PageWord:
     """Of a poller's health."""
     if health["halted"]:
-        return Condition("halted", "bad")
+        return PageWord("halted", "bad")
     if not health["healthy"]:
         word = "unreadable" if health["error"] else "unhealthy"
-        return Condition(word, "bad")
+        return PageWord(word, "bad")
     if health["paused"]:
-        return Condition("paused", "warn")
+        return PageWord("paused", "warn")
     if health["backing_off_until"]:
-        return Condition("backing off", "warn")
+        return PageWord("backing off", "warn")
     if health["owner_id"]:
-        return Condition("working", "good")
+        return PageWord("working", "good")
     if health["exists"] is False:
-        return Condition("new", "calm")
+        return PageWord("new", "calm")
     if health["pending"]:
-        return Condition("waiting", "calm")
-    return Condition("idle", "good")
+        return PageWord("waiting", "calm")
+    return PageWord("idle", "good")
 
 
 def number(value: int | None, *, at_least: bool = False) -> str:

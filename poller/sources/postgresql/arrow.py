@@ -194,7 +194,7 @@ def _loads_of(kinds: Sequence[Kind], columns: Sequence[Any], connection: Any) ->
 
 
 def _table_as(columns: Sequence[Any], kinds: Sequence[Kind]) -> Any:
-    """Columns of these kinds as a table, whoever read them: without a driver's notes."""
+    """Columns of these kinds as a table, by either driver: without its notes."""
     pa = pyarrow()
     fields = [pa.field(str(at), kind.type) for at, kind in enumerate(kinds)]
     return pa.Table.from_arrays(list(columns), schema=pa.schema(fields))
@@ -395,7 +395,7 @@ class ArrowPages(Tables):
         self.not_before = float("-inf")
         """When ADBC may be tried again, by the monotonic clock."""
         self._many = False
-        """Whether the last page was a large one."""
+        """True if the last page was a large one."""
 
     def of_rows(self, reader: Reader, rows: Sequence[Row], *, asking: bool) -> Table:
         """With texts as the server writes them, if it may be asked."""

@@ -173,7 +173,7 @@ def _is_autoincrement(connection: Connection, o: Options) -> bool:
 
 
 def definition(connection: Connection, schema: str | None, name: str) -> tuple[str, str]:
-    """Whether a `table` or a `view` has this name in a file, and the SQL that made it; empty without one. Triggers have
+    """`table` or `view`, whichever has this name in a file, and the SQL that made it; empty without one. Triggers have
     names of their own. Raises what the driver raises."""
     of = "" if schema is None else escape_colons(f"{quoted(schema)}.")
     made = (
