@@ -21,7 +21,7 @@ from poller.admin.refusals import Refused, WrongArgument
 from poller.config import AppConfig, load_config
 from poller.config.suggestions import suggestion
 from poller.errors import ConfigError, PollerError, StateCorrupt, StoreError
-from poller.model.finding import error, warn
+from poller.model.finding import error
 from poller.observability import Observer
 from poller.ports import Runtime, StateStore
 from poller.runtime import SystemRuntime
@@ -30,12 +30,13 @@ from poller.stores.opening import open_store
 if TYPE_CHECKING:
     from poller.admin.doctor import Checked
     from poller.admin.health import Health
-    from poller.admin.kept_health import KeptHealth
+    from poller.admin.round import AppHealth
     from poller.admin.wired import WiredPoller
     from poller.backfill.documents import Document
     from poller.backfill.listing import Backfills
     from poller.backfill.survey import Survey
     from poller.journal.configurations import Beside
+    from poller.model.memory import Seen
     from poller.poller import Poller
 
 
@@ -113,7 +114,7 @@ class App:
     def import_parts(self) -> None:
         """Import on this thread what several threads are about to ask for. Two that import SQLAlchemy at once, by
         different ways in, may each find half of it (an ImportError "from partially initialized module")."""
-        import poller.admin.kept_health
+        import poller.admin.round
         import poller.poller  # noqa: F401
 
         with suppress(PollerError):  # whoever needs the store says why it cannot be made
@@ -203,11 +204,11 @@ class App:
 
         return Backfills(self)
 
-    def status(self, names: str | Sequence[str] | None = None, *, null_cursors: bool = True) -> Survey:
+    def status(self, names: str | Sequence[str] | None = None) -> Survey:
         """Where the pollers stand, several at a time, and their backfills that are not finished: `poller status`.
 
         Args:
-            names: one or more, of pollers and backfills; default: all pollers. null_cursors: as of `Poller.status`.
+            names: one or more, of pollers and backfills; default: all pollers.
 
         Raises: ConfigError (an unknown name, or a poller that cannot be made); LeaseHeld, where a batch of one of them
             runs in this process. A store or database that cannot be read is no exception: see `Poller.status`.
@@ -216,7 +217,12 @@ class App:
 
         pollers, documents = self.several(names)
         return survey(
-            pollers, self.backfills, documents, null_cursors=null_cursors, connections=self.config.connections
+            pollers,
+            self.backfills,
+            documents,
+            connections=self.config.connections,
+            seen=self.remembered(),
+            beside=self.beside,
         )
 
     def health(self, names: str | Sequence[str] | None = None) -> Health:
@@ -229,26 +235,13 @@ class App:
 
         Raises: ConfigError (an unknown name, or a store that cannot be made).
         """
-        return self._warned(self._health.compute(self.chosen(names)))
+        return self._health.compute(self.chosen(names))
 
-    def kept_health(self, max_age: float = 15.0) -> Health:
-        """The health of all pollers as `health/{app_name}.json` in the store has it, computed anew by whoever finds it
-        older than `max_age` seconds and claims that by a compare-and-swap: a hundred callers cost one look at the
-        databases. For endpoints. Call it from any thread.
-
-        Raises: ConfigError (a store that cannot be made). A store that cannot be reached makes every poller unhealthy.
-        """
-        return self._warned(self._health.kept(max_age))
-
-    def _warned(self, health: Health) -> Health:
-        """With what is wrong of the whole application."""
-        from poller.admin.health import HealthWarning
-
+    @property
+    def beside(self) -> str | None:
+        """Another configuration that works under the name of this app, in a sentence; None if none is known."""
         found = self._beside_us()
-        if found is None:
-            return health
-        warning = HealthWarning(condition="two_apps", sentence=found.sentence, next_step=found.next_step)
-        return health.model_copy(update={"warnings": [*health.warnings, warning]})
+        return None if found is None else f"{found.sentence} {found.next_step}"
 
     def _beside_us(self) -> Beside | None:
         """Another configuration under this name, looked for once a minute at most, by one thread; None if that is not
@@ -266,11 +259,15 @@ class App:
                 self._noticing.release()
         return None if known is None else known[1]
 
-    @cached_property
-    def _health(self) -> KeptHealth:
-        from poller.admin.kept_health import KeptHealth
+    def remembered(self) -> dict[str, Seen]:
+        """What looks remember of each poller. Raises: ConfigError, for a store that cannot be made."""
+        return dict(self._health.remembered())
 
-        return KeptHealth(self)
+    @cached_property
+    def _health(self) -> AppHealth:
+        from poller.admin.round import AppHealth
+
+        return AppHealth(self)
 
     def check(self, names: str | Sequence[str] | None = None) -> list[Checked]:
         """Diagnose each poller, as `Poller.check` does, several at a time; one that cannot be made is a finding too:
@@ -299,11 +296,13 @@ class App:
             with suppress(PollerError):
                 self.poller(name)
         with once.command():
-            looks = [look_into(one, load_handler=partial(_handler, one), folder=one.origin.folder) for one in made]
+            seen, beside = self.remembered() if made else {}, self.beside
+            looks = [
+                look_into(one, load_handler=partial(_handler, one), folder=one.origin.folder, seen=seen, beside=beside)
+                for one in made
+            ]
             found = side_by_side(looks, connections=self.config.connections)
         of_all = telemetry_findings(self.config, self.path)
-        if made and (beside := self._beside_us()) is not None:
-            of_all = [*of_all, warn("two_apps", beside.sentence, beside.next_step)]
         for poller, findings in zip(made, found, strict=True):
             checked[poller.name].findings.extend([*findings, *of_all])
         return list(checked.values())

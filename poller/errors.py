@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from poller.model.escape import escape
 
@@ -106,7 +106,22 @@ class WriteConflict(StoreError):
 
 class StateCorrupt(StoreError):
     """The stored document is missing where it must exist, newer than this version, or not a state document.
-    It is never overwritten."""
+    It is never overwritten.
+
+    Attributes:
+        what: `unreadable`, `newer` or `gone`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        document: str = "",
+        next_step: str = "",
+        what: Literal["unreadable", "newer", "gone"] = "unreadable",
+    ) -> None:
+        super().__init__(message, document=document, next_step=next_step)
+        self.what = what
 
 
 class LeaseHeld(PollerError):

@@ -281,19 +281,17 @@ class Poller:
         """
         self._runner.replay(wanted, self.handler if handler is None else handler, by=by, reason=reason)
 
-    def status(self, *, null_cursors: bool = True) -> PollerStatus:
-        """Where this poller stands: checkpoint, lag, rows pending, lease, bound. Takes no lease, changes nothing.
-
-        Args:
-            null_cursors: also count rows without a cursor; without an index on it the whole table is read for that.
+    def status(self) -> PollerStatus:
+        """Where this poller stands, and its picture: its word, its severity and all conditions. Takes no lease, changes
+        nothing.
 
         Raises: LeaseHeld, where a batch of this `Poller` runs in this process. A store or database that cannot be read
             is no exception: the status has what was found until then, and says why in `error` and `failure`.
         """
-        from poller.admin.status import look
+        from poller.admin.look import look
 
         with once.command(), self.alone():
-            return look(self, null_cursors=null_cursors)
+            return look(self)
 
     def peek(self, limit: int = 10) -> Peek:
         """The rows that would be delivered next, up to `limit` (at most 10,000). Takes no lease, changes nothing.

@@ -178,8 +178,8 @@ class Bound:
     `clock`: the database's clock at the sample, as text; `reason`: why it did not advance, or why this kind was chosen;
     `inclusive`: rows at the bound are read too; `next`: the first value that the server has not handed out yet, where
     the cursor is a number that it hands out; `cold`: it is unknown only because this process has just begun to sample,
-    and rows wait, so its samples are worth keeping; `clock_went_back`: the clock is lower than one seen before, and
-    rows wait for it; `below_checkpoint`: the server has not reached the checkpoint, so no row is read.
+    and rows wait, so its samples are worth keeping; `clock_back`: by how many seconds the clock is lower than one seen
+    before: rows wait for it; `below_checkpoint`: the server has not reached the checkpoint, so no row is read.
     """
 
     kind: str
@@ -191,9 +191,14 @@ class Bound:
     reason: str | None = None
     inclusive: bool = False
     cold: bool = False
-    clock_went_back: bool = False
+    clock_back: float | None = None
     below_checkpoint: bool = False
     next: str | None = None
+
+    @property
+    def clock_went_back(self) -> bool:
+        """True if the clock is lower than one seen before."""
+        return self.clock_back is not None
 
 
 @runtime_checkable

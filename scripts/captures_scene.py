@@ -13,9 +13,11 @@ from poller.backfill.survey import Survey
 from poller.backfill.watch import WatchedPoller, WatchOutput
 from poller.delivery.result import BoundOutput
 from poller.errors import SourceUnavailable
+from poller.model.conditions import view
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError
 from poller.model.finding import Finding, ok, warn
+from poller.model.view import PollerFacts, PollerLimits
 from poller_cli.output.sparkline import History
 
 NOW = datetime(2026, 4, 7, 9, 41, 17, tzinfo=UTC)
@@ -33,13 +35,15 @@ def _cursor(key: int, **units: float) -> Cursor:
     return Cursor(kind="timestamp+pk", value=f"{_ago(**units):%Y-%m-%d %H:%M:%S}", tiebreaker={"id": key})
 
 
-def _status(name: str, *, committed: datetime, cursor: Cursor, **facts: Any) -> PollerStatus:
+def _status(name: str, *, committed: datetime, cursor: Cursor, of: dict[str, Any], **facts: Any) -> PollerStatus:
+    """`of`: what its picture is made of."""
     usual: dict[str, Any] = {
         "exists": True,
         "paused": False,
         "halted": False,
         "cursor": cursor,
         "checkpoint_updated_at": committed,
+        "committed_at": committed,
         "last_successful_batch_id": "batch_20260407_094000_0001",
         "lease": LeaseOutput(fencing_token=41, live=False),
         "lag_seconds": 0.0,
@@ -48,9 +52,12 @@ def _status(name: str, *, committed: datetime, cursor: Cursor, **facts: Any) -> 
         "attempts": 0,
     }
     document = f"blob state/{APP}/{name}.json in container db-state of https://shopstate.blob.core.windows.net"
-    status = PollerStatus(name=name, app_name=APP, document=document, **usual | facts)
+    shown = usual | facts
+    status = PollerStatus(name=name, app_name=APP, document=document, **shown)
     status._seen_at = NOW
-    return status
+    waits = {"readable": bool(shown["pending"]), "pending": shown["pending"] or 0, "age": shown["lag_seconds"]}
+    found = PollerFacts(name=name, now=NOW, committed_at=committed, **waits | of)
+    return status.pictured(view(found, PollerLimits()))
 
 
 def _worker(owner: str, token: int, **since: float) -> LeaseOutput:
@@ -67,14 +74,18 @@ def _worker(owner: str, token: int, **since: float) -> LeaseOutput:
 
 def statuses() -> list[PollerStatus]:
     """Where each stands."""
-    failing = FailingOutput(failures=6, retry_at=NOW + timedelta(seconds=94), row=_cursor(80_217, minutes=22))
-    lost = _status("ledger", committed=_ago(minutes=3), cursor=_cursor(5, minutes=3), pending=None, bound=None)
+    row = _cursor(80_217, minutes=22)
+    retry_at = NOW + timedelta(seconds=94)
     away = SourceUnavailable("The database ledger at db2.shop.example did not answer within 30 s.")
+    at_work = {"worker": f"{APP}/web-7c9f-20/0af482db", "lease_live": True, "lease_since": _ago(minutes=12)}
+    error = {"error_type": "ValueError", "error_text": "invoice 80217 has no customer", "row": "id=80217"}
+    paused = {"paused": True, "by": "ada", "why": "the warehouse moves", "at": _ago(hours=2)}
     return [
         _status(
             "orders",
             committed=_ago(seconds=2),
             cursor=_cursor(1_204_311, seconds=14),
+            of={**at_work, "heartbeat_age": 8.0, "expires_in": 52.0},
             lease=_worker("web-7c9f-20/0af482db", 318, minutes=12),
             pending=1_204,
             lag_seconds=14.0,
@@ -83,24 +94,35 @@ def statuses() -> list[PollerStatus]:
             "invoices",
             committed=_ago(minutes=22),
             cursor=_cursor(80_216, minutes=22),
+            of={"failures": 6, "retry_at": retry_at, **error, "row_key": ("id=80217",)},
             pending=96,
             lag_seconds=1_320.0,
             last_error=DeliveryError(type="ValueError", message="invoice 80217 has no customer"),
-            failing=failing,
+            failing=FailingOutput(failures=6, retry_at=retry_at, row=row),
         ),
-        _status("shipments", committed=_ago(seconds=41), cursor=_cursor(40_077, seconds=45)),
-        _status("customers", committed=_ago(minutes=7), cursor=_cursor(9_311, minutes=7)),
+        _status("shipments", committed=_ago(seconds=41), cursor=_cursor(40_077, seconds=45), of={}),
+        _status("customers", committed=_ago(minutes=7), cursor=_cursor(9_311, minutes=7), of={}),
         _status(
             "returns",
             committed=_ago(hours=2, minutes=5),
             cursor=_cursor(771, hours=2),
+            of=paused,
             paused=True,
             control=ControlOutput(by="ada", reason="the warehouse moves", at=_ago(hours=2)),
             pending=38,
             lag_seconds=7_180.0,
         ),
-        lost.failed(away),
-        _status("inventory-of-the-warehouse-north", committed=_ago(seconds=9), cursor=_cursor(66_120, seconds=12)),
+        _status(
+            "ledger",
+            committed=_ago(minutes=3),
+            cursor=_cursor(5, minutes=3),
+            of={"source": "away", "trouble": away.message},
+            pending=None,
+            bound=None,
+        ).failed(away),
+        _status(
+            "inventory-of-the-warehouse-north", committed=_ago(seconds=9), cursor=_cursor(66_120, seconds=12), of={}
+        ),
     ]
 
 

@@ -74,13 +74,15 @@ def of_checked(checked: Checked) -> int:
     return MISMATCH if FINGERPRINT in wrong else FAILED if wrong else DONE
 
 
-def of_health(looked: Health) -> int:
-    """The code for pollers' health: 1 where one is unhealthy, whatever the reason; 2 where one cannot be made."""
+def of_health(looked: Health, *, strict: bool = False) -> int:
+    """The code for pollers' health: 1 if one is unhealthy (`strict`: or has a warning), whatever the reason; 2 if one
+    cannot be made."""
     from poller.errors import ConfigError
 
     if any(isinstance(one.failure, ConfigError) for one in looked.pollers):
         return USAGE
-    return DONE if looked.healthy else FAILED
+    well = all(one.severity == "well" for one in looked.pollers) if strict else looked.healthy
+    return DONE if well else FAILED
 
 
 def of_end(end: Ended[Any]) -> int:

@@ -123,6 +123,7 @@ class StateEditor:
                 error.message,
                 document=error.document,
                 next_step=f"Put it back first: poller reset-to-checkpoint {self.name} FILE.",
+                what=error.what,
             ) from None
         if copy is None:
             return create()

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from poller import once
-from poller.admin.counts import rows
 from poller.admin.editor import Operator
-from poller.admin.failing import full
+from poller.admin.look import look
 from poller.admin.side_by_side import Look
+from poller.admin.status import PollerStatus
 from poller.admin.wired import WiredPoller, database_of, gives_sign_of_life, operator_of
 from poller.config.relays import relay_name
 from poller.delivery.ordering import check_ordering_key
@@ -31,10 +31,9 @@ from poller.errors import (
     WriteConflict,
 )
 from poller.lease.state_file import Copy
-from poller.model.aside import parking_ended
-from poller.model.document import State
 from poller.model.durations import format_duration
 from poller.model.finding import Finding, error, ok, warn
+from poller.model.memory import Seen
 from poller.model.schedule import Schedule
 from poller.model.when import moment, span, took
 from poller.ports import InspectableSource
@@ -69,14 +68,27 @@ class Checked:
 
 
 def examine(
-    poller: WiredPoller, *, load_handler: Callable[[], object], folder: Path, silent: SourceUnavailable | None = None
+    poller: WiredPoller,
+    *,
+    load_handler: Callable[[], object],
+    folder: Path,
+    silent: SourceUnavailable | None = None,
+    seen: dict[str, Seen] | None = None,
+    beside: str | None = None,
 ) -> list[Finding]:
     """Everything about one poller. Raises nothing that is a PollerError.
 
     Args:
         load_handler: imports the configured handler. folder: where `host.json` stands, if there is one.
-        silent: why the database is not asked.
+        silent: why the database is not asked. seen, beside: as of `poller.admin.look.look`.
     """
+    found = _examined(poller, load_handler, folder, silent)
+    return [*found, _delivery(look(poller, silent=silent, seen=seen, beside=beside))]
+
+
+def _examined(
+    poller: WiredPoller, load_handler: Callable[[], object], folder: Path, silent: SourceUnavailable | None
+) -> list[Finding]:
     relay, findings = _handler(poller, load_handler)
     findings += [*_timing(poller), *_host(poller, folder)]
     copy, store_offset = _storage(poller, findings)
@@ -99,12 +111,19 @@ def examine(
     return findings
 
 
-def look_into(poller: WiredPoller, *, load_handler: Callable[[], object], folder: Path) -> Look[list[Finding]]:
+def look_into(
+    poller: WiredPoller,
+    *,
+    load_handler: Callable[[], object],
+    folder: Path,
+    seen: dict[str, Seen] | None = None,
+    beside: str | None = None,
+) -> Look[list[Finding]]:
     """The same, to be taken beside looks at other pollers. Raises (when taken): LeaseHeld."""
 
     def ask(silent: SourceUnavailable | None = None) -> list[Finding]:
         with poller.alone():
-            return examine(poller, load_handler=load_handler, folder=folder, silent=silent)
+            return examine(poller, load_handler=load_handler, folder=folder, silent=silent, seen=seen, beside=beside)
 
     return Look(
         database_of(poller),
@@ -273,22 +292,17 @@ def _state(poller: WiredPoller, operator: Operator, copy: Copy | None, findings:
         pass  # the looks at the source say it
     except ConfigError as other_key:
         return [_of(other_key, "ordering")]
-    found = [ok("state", f"readable; the checkpoint is at {copy.state.checkpoint.cursor or 'the beginning'}")]
-    control = copy.state.control
-    if control.paused or control.halted:
-        word = "Halted" if control.halted else "Paused"
-        by, why = control.by or "somebody", control.reason or "no reason given"
-        found.append(warn("state", f"{word} by {by}: {why}.", f"poller resume {poller.name}"))
-    return found + _waiting(poller, copy.state)
+    return [ok("state", f"readable; the checkpoint is at {copy.state.checkpoint.cursor or 'the beginning'}")]
 
 
-def _waiting(poller: WiredPoller, state: State) -> list[Finding]:
-    """Rows that wait for a person, and no room for more."""
-    blocked, count = full(state, poller.options), len(parking_ended(state).quarantine)
-    command = f"poller quarantine list {poller.name}"
-    if blocked is not None:
-        return [error("quarantine", f"{blocked}.", command)]
-    return [warn("quarantine", f"{rows(count)} wait{'s' * (count == 1)} for a person.", command)] if count else []
+def _delivery(status: PollerStatus) -> Finding:
+    """Whether it delivers, as `poller status` says it."""
+    said = [one for one in status.conditions if one.severity != "well"] or status.conditions[:1]
+    text = " ".join(f"{one.sentence} {one.detail}".strip() if one.detail else one.sentence for one in said)
+    step = next((step for one in said if (step := one.do or one.next_step)), "")
+    if status.severity == "well":
+        return ok("delivery", text)
+    return (error if status.severity == "unhealthy" else warn)("delivery", text, step)
 
 
 def _same_table(poller: WiredPoller, copy: Copy) -> list[Finding]:

@@ -33,11 +33,11 @@ class FailingOutput(ResultModel):
     """Rows that wait for a person."""
     quarantined_since: Stamp | None = None
     """When the oldest of them was set aside."""
-    blocked: str | None = None
-    """Why no more rows may wait, so that the next one that would have to blocks the poller; null where more may."""
+    aside_due: int | None = None
+    """How many of those set aside may be tried now: work for a worker, beside `pending`."""
 
 
-def failing(state: State, options: PollerOptions, now: datetime) -> FailingOutput:
+def failing(state: State, options: PollerOptions, now: datetime, *, aside_due: int) -> FailingOutput:
     """What a document says of failing rows at this moment of the store's clock."""
     listed, search = aside.parking_ended(state), window.standing(state)
     return FailingOutput(
@@ -48,7 +48,7 @@ def failing(state: State, options: PollerOptions, now: datetime) -> FailingOutpu
         aside_since=_oldest(listed.aside),
         quarantined=len(listed.quarantine),
         quarantined_since=_oldest(listed.quarantine),
-        blocked=full(state, options),
+        aside_due=aside_due,
     )
 
 
@@ -61,16 +61,6 @@ def with_row(found: FailingOutput, first: Cursor | None, *, alone: bool, max_att
     up_to = found.searched_up_to
     is_known = alone if up_to is None else _place(up_to) == _place(first)
     return found.model_copy(update={"row": first, "searched_up_to": None}) if is_known else found
-
-
-def full(state: State, options: PollerOptions) -> str | None:
-    """Why no more rows may wait; None where more may, or where none is set aside by itself."""
-    if options.on_poison != "quarantine" or aside.room(state, options.limits) > 0:
-        return None
-    waiting = len(state.aside) + len(state.quarantine)
-    return (
-        f"{waiting:,} rows wait, and max_quarantined is {options.max_quarantined:,}: the next that has to wait blocks"
-    )
 
 
 def _oldest(rows: Iterable[WaitingRow]) -> datetime | None:

@@ -47,6 +47,7 @@ class Recovery:
                 f"The {file.location} has version {_version(self.body)}; this poller writes version {VERSION}.",
                 document=file.name,
                 next_step="Upgrade poller on this machine; the document was left as it is.",
+                what="newer",
             )
         if self.body is not None and _readable(self.body, file.name, file.poller_name):
             raise StoreError(

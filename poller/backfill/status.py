@@ -5,7 +5,11 @@ The model is what `poller status --json` prints of one backfill, or of one part.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from poller.admin.cursors import is_foreign
+from poller.admin.facts import facts_of, limits_of
+from poller.admin.look import Looked
 from poller.admin.status import PollerStatus, with_document
 from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
@@ -38,7 +42,7 @@ class BackfillStatus(PollerStatus):
 
 def look(document: Document, backfills: Backfills, silent: SourceUnavailable | None = None) -> BackfillStatus:
     """The status of one backfill, or of one part; `of` of its document must be known. What cannot be read stands in
-    it, as in `poller.admin.status.look`. `silent`: why the database is not asked."""
+    it, as in `poller.admin.look.look`. `silent`: why the database is not asked."""
     of = backfills.live(document)
     status = BackfillStatus(
         name=document.name,
@@ -54,7 +58,18 @@ def look(document: Document, backfills: Backfills, silent: SourceUnavailable | N
         begun_by=document.by,
         begun_at=document.at,
     )
-    status = with_document(status, document.copy, of)
+    copy = document.copy
+    facts = facts_of(document.name, copy, of, copy.server_time or of.runtime.utcnow())
+    facts = replace(facts, finished=document.finished)
+    looked = Looked(with_document(status, copy, of, facts), facts, limits_of(of, backfill=True))
+    return _asked(looked, document, backfills, silent).judged()[0]
+
+
+def _asked(
+    looked: Looked[BackfillStatus], document: Document, backfills: Backfills, silent: SourceUnavailable | None
+) -> Looked[BackfillStatus]:
+    """With what is left of it."""
+    of = backfills.live(document)
     source = backfills.source(document)
     described = source.describe()
     if is_foreign(document.state, described):
@@ -63,12 +78,14 @@ def look(document: Document, backfills: Backfills, silent: SourceUnavailable | N
             stored=document.state.source_fingerprint,
             configured=described.fingerprint(),
         )
-        return status.failed(mismatch)
+        return looked.ended(mismatch)
     if silent is not None:
-        return status.failed(silent)
+        return looked.ended(silent)
     with of.alone():
         try:
             lag = source.lag(document.state.checkpoint.cursor, cap=PENDING_CAP)
         except Exception as error:  # noqa: BLE001 - one backfill's trouble must not hide another's
-            return status.failed(error)
-    return status.model_copy(update={"pending": lag.pending, "pending_capped": lag.pending_capped})
+            return looked.ended(error)
+    known = {"pending": lag.pending, "pending_capped": lag.pending_capped}
+    facts = replace(looked.facts, readable=lag.pending > 0, pending=lag.pending, capped=lag.pending_capped)
+    return replace(looked, status=looked.status.model_copy(update=known), facts=facts)

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from poller import once
+from poller.admin.look import look as look_at_poller
 from poller.admin.side_by_side import Look, side_by_side
 from poller.admin.status import PollerStatus
-from poller.admin.status import look as look_at_poller
 from poller.admin.wired import database_of, gives_sign_of_life
 from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
 from poller.backfill.status import BackfillStatus, look
 from poller.backfill.wired import LivePoller
 from poller.errors import SourceUnavailable, StoreError
+from poller.model.memory import Seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,20 +45,22 @@ def survey(
     backfills: Backfills,
     named: Sequence[Document] = (),
     *,
-    null_cursors: bool = True,
     connections: int = 1,
+    seen: dict[str, Seen] | None = None,
+    beside: str | None = None,
 ) -> Survey:
     """The status of each, several at a time: one database that does not answer delays no other.
 
     Args:
         named: backfills that were asked for by name. connections: how many one database gives.
-        null_cursors: also count rows without a cursor; without an index on it the whole table is read for that.
+        seen: what looks remember of each poller; those of this survey are added.
+        beside: another configuration that works under their app's name.
 
     Raises: LeaseHeld, where a batch of one of these pollers runs in this process. What cannot be read stands in each
         status (`error`, `failure`).
     """
     with once.command():
-        looks = [_of_poller(poller, null_cursors=null_cursors) for poller in pollers]
+        looks = [_of_poller(poller, seen, beside) for poller in pollers]
         looked = side_by_side(looks, connections=connections)
         documents = {one.name: one for one in named}
         unread, unreadable, not_listed = 0, list[str](), None
@@ -83,15 +86,15 @@ def survey(
     )
 
 
-def _of_poller(poller: LivePoller, *, null_cursors: bool) -> Look[PollerStatus]:
-    def spare(silent: SourceUnavailable) -> PollerStatus:
+def _of_poller(poller: LivePoller, seen: dict[str, Seen] | None, beside: str | None) -> Look[PollerStatus]:
+    def ask(silent: SourceUnavailable | None = None) -> PollerStatus:
         with poller.alone():
-            return look_at_poller(poller, silent=silent)
+            return look_at_poller(poller, silent=silent, seen=seen, beside=beside)
 
     return Look(
         database_of(poller),
-        ask=lambda: poller.status(null_cursors=null_cursors),
-        spare=spare,
+        ask=ask,
+        spare=ask,
         unavailable=lambda status: isinstance(status.failure, SourceUnavailable),
         lives=lambda: gives_sign_of_life(poller),
     )

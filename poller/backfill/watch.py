@@ -6,7 +6,7 @@ The models are what `poller watch --json` prints.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -19,6 +19,7 @@ from poller.backfill.status import BackfillStatus
 from poller.backfill.survey import Survey, survey
 from poller.backfill.wired import LivePoller
 from poller.errors import PollerError
+from poller.model.memory import Seen
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
 
@@ -67,7 +68,7 @@ class Watcher:
     """Takes samples of some pollers and of their backfills. Not for several threads at once.
 
     Args:
-        named: backfills that were asked for by name.
+        named: backfills that were asked for by name. seen: what earlier looks remember of each poller.
         clock: seconds on a clock that only goes forward.
     """
 
@@ -77,17 +78,19 @@ class Watcher:
         backfills: Backfills,
         named: Sequence[Document] = (),
         *,
+        seen: Mapping[str, Seen] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pollers = list(pollers)
         self._backfills = backfills
         self._named = {one.name: one for one in named}
         self._rates = Rates(clock)
+        self._seen = {} if seen is None else {**seen}
 
     def sample(self) -> BackfillSample:
         """Look now. Raises as `survey`: what cannot be read stands in each status."""
         failures = self._read_again()
-        looked = survey(self._pollers, self._backfills, list(self._named.values()), null_cursors=False)
+        looked = survey(self._pollers, self._backfills, list(self._named.values()), seen=self._seen)
         pollers = [
             WatchedPoller(status=one, rows_per_second=self._rate(poller, one))
             for poller, one in zip(self._pollers, looked.pollers, strict=True)

@@ -18,7 +18,7 @@ from poller.worker import Ticking
 class LivePoller(WiredPoller, Ticking, Protocol):
     """Whose ranges are delivered; `poller.Poller` is one."""
 
-    def status(self, *, null_cursors: bool = True) -> PollerStatus: ...
+    def status(self) -> PollerStatus: ...
     def beside(self, name: str, source: Source, *, observers: Sequence[Observer] = ()) -> LivePoller:
         """A poller of another name and source, and else like this one: what delivers a part. `observers`: beside those
         of this one."""

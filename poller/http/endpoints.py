@@ -206,8 +206,10 @@ class Endpoints:
         if self.changes is None:
             return _not_found(call.request)
         given = self.changes(call.request, call.name)
-        if given.status in _MAY_HAVE_CHANGED and self._details is not None:
-            self._details.forget(call.name)  # the page that is loaded next shows what was changed
+        if given.status in _MAY_HAVE_CHANGED:  # the page that is loaded next shows what was changed
+            self._look.forget()
+            if self._details is not None:
+                self._details.forget(call.name)
         return given
 
     def _one(self, name: str) -> ShownPoller:

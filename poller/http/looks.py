@@ -18,8 +18,11 @@ STALE = 30.0
 """Seconds for which a result serves further, while the next look is under way: one database that hangs for longer than
 callers wait must not hide what is known of all others."""
 KEPT = 1.0
-"""Seconds for which at most what a look found is given to whoever asks, and what it failed with: so a flood of callers
-costs the store one request a second."""
+"""Seconds for which what a look found is given to all who ask, and what it failed with: so a flood of callers costs the
+store one request a second."""
+SHARE, LONGEST = 2.0, 20.0
+"""A look that took long serves for so many times as long, up to so many seconds: looking must not become what a process
+does."""
 
 
 class NoAnswer(Exception):
@@ -34,8 +37,8 @@ class SharedLook(Generic[T]):
 
     Args:
         look: called on a thread of its own. patience: seconds that a look may take. hurry: those after which the
-            result before it serves. kept: for how many seconds, up to
-            `KEPT`, its result serves. now: seconds on a clock that only goes forward.
+            result before it serves. kept: for how many seconds its result serves. now: seconds on a clock that only
+            goes forward.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class SharedLook(Generic[T]):
         *,
         patience: float = PATIENCE,
         hurry: float = HURRY,
-        kept: Callable[[T], float] = lambda _: KEPT,
+        kept: float = KEPT,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look = look
@@ -58,6 +61,7 @@ class SharedLook(Generic[T]):
         """The last result, and when it came."""
         self._began = 0.0
         self._until = 0.0
+        self._changes = 0
 
     def take(self) -> T:
         """The result of the look that is under way, or was a moment ago; else of one that begins now.
@@ -85,6 +89,12 @@ class SharedLook(Generic[T]):
         """Whether the last result may be given out while the next look is under way."""
         return self._before is not None and self._now() - self._before[0] <= STALE
 
+    def forget(self) -> None:
+        """What was found until now counts no longer: something was changed."""
+        with self._lock:
+            self._changes += 1
+            self._until, self._before = self._now(), None
+
     def settle(self, seconds: float) -> None:
         """Wait for a look that is under way, since it uses connections that are about to be closed."""
         with self._lock:
@@ -95,13 +105,16 @@ class SharedLook(Generic[T]):
     def _begin(self) -> Future[T]:
         """Raises: RuntimeError, where the process may not start another thread."""
         future: Future[T] = Future()
-        self._began = self._now()
+        began, changes = self._now(), self._changes
+        self._began = began
 
         def run() -> None:
             try:
                 result = self._look()
                 self._before = self._now(), result
-                self._until = self._now() + min(KEPT, self._kept(result))
+                now = self._now()
+                serves = max(self._kept, min(LONGEST, SHARE * (now - began)))
+                self._until = now + serves if self._changes == changes else now
                 future.set_result(result)
             except BaseException as error:  # noqa: BLE001 - it is the callers'
                 self._before, self._until = None, self._now() + KEPT

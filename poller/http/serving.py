@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from poller.admin.health import Health, PollerHealth
 from poller.app import App
 from poller.errors import ConfigError
 from poller.http.addresses import read_address
@@ -16,23 +15,20 @@ from poller.http.changes import Changes
 from poller.http.endpoints import Endpoints
 from poller.http.hosts import Hosts, listed_hosts
 from poller.http.keys import TOKEN, ChangesKey, Keys, as_changes_key, read_changes_key, read_token
-from poller.http.looks import KEPT, SharedLook
+from poller.http.looks import SharedLook
 from poller.http.page.detail_looks import details_of
 from poller.http.server import HttpServer, Limits
 from poller.http.shown import ShownHealth, shown_health
 from poller.ports import Runtime
 from poller.runtime import SystemRuntime
 
-if TYPE_CHECKING:
-    from poller.admin.health import Health
-
+KEPT = 10.0
+"""Seconds for which a health serves: so many callers cost one look at the databases."""
 SETTLING = 2.0
 """Seconds that the end waits for a look that is under way."""
 ENDING = 10.0
 """Seconds that the end waits for changes that are under way; a replay that takes longer is made again by a person, as
 its handler may have to be called again."""
-MAX_AGE = 15.0
-"""Seconds: no answer is older, and no further look is made before."""
 
 
 def endpoints_of(
@@ -55,38 +51,32 @@ def endpoints_of(
     runtime: Runtime = SystemRuntime() if app is None else app.runtime
 
     def look() -> ShownHealth:
-        if app is None:
-            return shown_health(_with_unmade(None, unmade, runtime.utcnow()))
-        try:
-            health = app.kept_health(MAX_AGE)
-        except ConfigError as error:  # a store that cannot be made
-            return shown_health(_with_unmade(None, dict.fromkeys(configured, error) | unmade, runtime.utcnow()))
-        return shown_health(_with_unmade(health, unmade, runtime.utcnow()))
-
-    def left(shown: ShownHealth) -> float:
-        seconds = MAX_AGE - (runtime.utcnow() - shown.computed_at).total_seconds()
-        return seconds if seconds > 0 else KEPT  # another computes the next one, or this machine's clock is ahead
+        made = [name for name in configured if name not in unmade]
+        found: list[PollerHealth] = []
+        if app is not None and made:
+            try:
+                found = app.health(made).pollers
+            except ConfigError as error:  # a store that cannot be made
+                found = _unmade(app.app_name, dict.fromkeys(made, error), runtime)
+        name = "" if app is None else app.app_name
+        pollers = [*_unmade(name, unmade, runtime), *found]
+        healthy = all(one.healthy for one in pollers)
+        return shown_health(Health(app_name=name, healthy=healthy, computed_at=runtime.utcnow(), pollers=pollers))
 
     if app is not None:
         app.import_parts()
-    shared = SharedLook(look, kept=left, now=runtime.monotonic)
+    shared = SharedLook(look, kept=KEPT, now=runtime.monotonic)
     offered = None if app is None or changes is None else Changes(app, changes)
     details = None if app is None else details_of(app)
     return Endpoints(shared, {*configured, *unmade}, keys, hosts, offered, details)
 
 
-def _with_unmade(health: Health | None, unmade: Mapping[str, ConfigError], now: datetime) -> Health:
-    """The health with pollers that cannot be made; `health` None: of these alone."""
-    from poller.admin.health import worst_first
-    from poller.admin.health_look import failed, judged
+def _unmade(app_name: str, wrong: Mapping[str, ConfigError], runtime: Runtime) -> list[PollerHealth]:
+    """The health of pollers that cannot be made."""
+    from poller.admin.round import failed
 
-    if health is not None and not unmade:
-        return health
-    parts = [judged(failed(name, error, now), None)[0] for name, error in unmade.items()]
-    known = [] if health is None else [one for one in health.pollers if one.name not in unmade]
-    return worst_first(
-        "" if health is None else health.app_name, now if health is None else health.computed_at, [*parts, *known]
-    )
+    looks = [failed(app_name, name, error, runtime.utcnow()) for name, error in wrong.items()]
+    return [PollerHealth.of(one.judged()[0]) for one in looks]
 
 
 @contextmanager

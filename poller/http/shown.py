@@ -14,9 +14,6 @@ from poller.model.redact import redact
 if TYPE_CHECKING:
     from poller.admin.health import Health, PollerHealth
 
-_TEXTS = ("error", "reason", "next_step")
-"""Fields that may quote what a database or a store said."""
-
 
 @dataclass(frozen=True, slots=True)
 class ShownPoller:
@@ -42,7 +39,7 @@ class ShownHealth:
 
 
 def shown_health(health: Health) -> ShownHealth:
-    """A health in the form in which it is answered. It may have been read from the store, where others may write."""
+    """A health in the form in which it is answered."""
     parts = [_part(one) for one in health.pollers]
     whole = each_text(health.model_dump(mode="json", exclude={"pollers"}), cut)
     pollers = {
@@ -64,7 +61,5 @@ def _pending(one: PollerHealth) -> int | None:
 
 
 def _part(one: PollerHealth) -> dict[str, Any]:
-    data: dict[str, Any] = one.model_dump(mode="json")
-    data |= {name: redact(data[name]) for name in _TEXTS if isinstance(data.get(name), str)}
-    shown: dict[str, Any] = each_text(data, cut)
+    shown: dict[str, Any] = each_text(one.model_dump(mode="json"), lambda text, limit: cut(redact(text), limit))
     return shown

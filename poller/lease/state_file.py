@@ -185,6 +185,7 @@ class StateFile:
                 next_step=f"Restore it: poller reset-to-checkpoint {name} FILE (a backup or an export). Without one, "
                 f"say where to go on: poller reset-to-cursor {name} --value TEXT --pk COLUMN=VALUE, or poller "
                 f"reset-to-beginning {name}.",
+                what="gone",
             )
         return copy
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from shlex import quote
 
 from poller.model.lateness import Wait, waited
 from poller.model.redact import first_line
@@ -37,12 +38,14 @@ _BESIDE = frozenset({"set_aside", "reserved", "moved"})
 
 def view(facts: PollerFacts, limits: PollerLimits, seen: Mapping[str, datetime] | None = None) -> PollerView:
     """What a poller is. `seen`: since when earlier looks saw what no document says: `waiting` and `above` of rows whose
-    cursor is a number, `unborn` of a poller without a document."""
-    found = sorted(conditions(facts, limits, seen), key=_rank)
+    cursor is a number, `unborn` of a poller without a document; and when the last of them saw no row that may be read
+    (`clear`)."""
+    judge = _Judge(facts, limits, seen or {})
+    found = sorted(judge.all(), key=_rank)
     severity = found[0].severity
     if severity == "warning":
         found.sort(key=lambda one: one.name not in _PAUSES)
-    return PollerView(facts.name, found[0].name, severity, tuple(found))
+    return PollerView(facts.name, found[0].name, severity, tuple(found), judge.wait.late)
 
 
 def conditions(
@@ -96,16 +99,22 @@ class _Judge:
         f = self.f
         if not f.readable:
             return Wait()
-        progress = _latest(f.committed_at, f.changed_at, f.moved_at)
-        if f.document == "none":  # since when there is a deployment is not known
-            since = self.seen.get("waiting", f.now)
-        elif f.age is not None:
-            since = f.now - timedelta(seconds=f.age)
-        else:
-            since = self.seen.get("waiting") or _latest(progress, f.created_at) or f.now
+        since = self._readable_since()
         since = min(f.now, _latest(since, f.created_at, f.moved_at) or since)
         left = (f.left_until or f.now) if f.unfinished and not f.lease_live else None
-        return waited(f.now, since, progress, self.o.following, left_until=left)
+        return waited(f.now, since, f.progress, self.o.following, left_until=left)
+
+    def _readable_since(self) -> datetime:
+        """When the oldest row that may be read became readable, as far as that can be known. A row is stamped no later
+        than that; a row that was not there at an earlier look became readable since, and one that was still waits."""
+        f, waiting, clear = self.f, self.seen.get("waiting"), self.seen.get("clear")
+        if f.document == "none":  # since when there is a deployment is not known
+            return waiting or f.now
+        if f.age is None:
+            return (None if f.first_look else waiting) or f.progress or f.now
+        stamped = _before(f.now, max(0.0, f.age - f.distance))
+        since = stamped if waiting is None else min(stamped, waiting)
+        return since if clear is None else max(since, clear)
 
     @cached_property
     def fails(self) -> bool:
@@ -177,24 +186,24 @@ class _Judge:
     def _unused(self) -> Iterator[Condition]:
         f = self.f
         if f.config is not None:
-            yield Condition(
-                "misconfigured", "unhealthy", "Its configuration cannot be used.", _check(f), detail=f.config
-            )
+            yield Condition("misconfigured", "unhealthy", _UNUSABLE, _check(f), detail=f.config, do=f.step)
         if f.store is not None:
             why = "refuses access" if f.store == "denied" else "cannot be reached"
-            yield Condition("store_away", "unhealthy", f"The state store {why}.", _check(f), detail=f.trouble)
+            yield Condition(
+                "store_away", "unhealthy", f"The state store {why}.", _check(f), detail=f.trouble, do=f.step
+            )
 
     def _unread(self) -> Iterator[Condition]:
         f = self.f
         texts = {
             "unreadable": "Its state document cannot be read.",
             "newer": "Its state document is of a newer version of poller.",
-            "lost": "Its state document is gone, but it ran before.",
+            "gone": "Its state document is gone, but it ran before.",
         }
         if f.document in texts:
-            back = f"poller undo {f.name} --list; then: poller reset {f.name} --to BACKUP"
+            back = f"poller reset-to-checkpoint {f.name} FILE (a backup or an export)"
             step = "upgrade poller here" if f.document == "newer" else back
-            yield Condition("unreadable", "unhealthy", texts[f.document], step, detail=f.trouble)
+            yield Condition("unreadable", "unhealthy", texts[f.document], step, detail=f.trouble, do=f.step)
 
     def _stopped(self) -> Iterator[Condition]:
         f = self.f
@@ -220,17 +229,21 @@ class _Judge:
         if f.source == "other":
             step = f"put the source back; if it is meant: poller rebind {f.name}"
             text = "Its checkpoint belongs to another source."
-            yield Condition("other_source", "unhealthy", text, step, detail=f.differs)
+            yield Condition("other_source", "unhealthy", text, step, detail=f.differs, do=f.step)
         if f.source == "away":
-            yield Condition("source_away", excused, "Its database cannot be reached.", _check(f), detail=f.trouble)
+            yield Condition(
+                "source_away", excused, "Its database cannot be reached.", _check(f), detail=f.trouble, do=f.step
+            )
         if f.source == "error":
-            yield Condition("source_unreadable", excused, "Its table cannot be read.", _check(f), detail=f.trouble)
+            yield Condition(
+                "source_unreadable", excused, "Its table cannot be read.", _check(f), detail=f.trouble, do=f.step
+            )
         if f.below_checkpoint:
             yield Condition(
                 "source_behind",
                 "unhealthy",
                 "The database has not come as far as the checkpoint; no row is read.",
-                f"poller reset {f.name} --to ROW (the last row that is right)",
+                f"say where to go on: poller reset-to-cursor {f.name}, or poller reset-to-beginning {f.name}",
             )
         if f.clock_back is not None:
             long = f.clock_back > self.o.patience
@@ -238,7 +251,7 @@ class _Judge:
                 "clock_behind",
                 "unhealthy" if long else "warning",
                 f"The database's clock is {span(f.clock_back)} behind what it was; rows wait until it has passed that.",
-                f"correct the stamps; then: poller reset {f.name} --to ROW" if long else None,
+                f"correct the stamps; then: poller reset-to-cursor {f.name}" if long else None,
             )
 
     def _calls(self) -> Iterator[Condition]:
@@ -247,7 +260,7 @@ class _Judge:
         failed = self.fails and self._row_failed
         if self.full:
             there = f"full ({f.aside + f.quarantined} of {o.max_quarantined})"
-            step = f"poller quarantine {f.name}"
+            step = f"poller quarantine list {f.name}"
             if failed:
                 text = f"Blocked: a row failed, and quarantine is {there}."
                 yield Condition("blocked", "unhealthy", text, step, self.wait.since, detail=self.error)
@@ -273,15 +286,12 @@ class _Judge:
         f, stalled = self.f, self.wait.stalled
         long = f" for {span(stalled)}" if stalled is not None and stalled >= SHORTLY else ""
         calls = f", {_counted(f.failures, 'call')} failed" if f.failures else ""
-        ahead = f.retry_at is not None and f.retry_at > f.now
-        again = (
-            ""
-            if self.stopped
-            else f"; next try {ago(f.retry_at, f.now) if ahead and f.retry_at else 'with the next tick'}"
-        )
+        left = 0.0 if f.retry_at is None else (f.retry_at - f.now).total_seconds()
+        again = f"; next try {f'in {span(max(1.0, left))}' if left > 0 else 'with the next tick'}"
+        again = "" if self.stopped else again
         text = f"Failing{long}{calls}{again}." if self._row_failed else f"Its handler asked to wait{again}."
         step = "if every row fails, wait; else fix the row or the handler"
-        key = " ".join(f"--pk {part}" for part in f.row_key)
+        key = " ".join(f"--pk {quote(part)}" for part in f.row_key)
         passed = f"; to pass the row: poller quarantine add {f.name} {key}" if key else ""
         since = self.wait.since if stalled is not None else f.error_at
         severity = "warning" if f.paused else self.grows()
@@ -336,8 +346,6 @@ class _Judge:
         f, o = self.f, self.o
         if not f.aside_due or f.aside_due_since is None or self.stopped or f.worker:
             return
-        if self.names & {"late", "failing", "blocked"}:
-            return
         progress = _latest(f.aside_due_since, f.committed_at, f.changed_at) or f.aside_due_since
         found = waited(f.now, f.aside_due_since, progress, o.following)
         if found.stalled is not None and found.stalled > SHORTLY + o.ttl:
@@ -379,14 +387,14 @@ class _Judge:
             yield Condition("reserved", "well", text)
         if f.quarantined and not self.full:
             text = f"{_rows(f.quarantined)} in quarantine {_verb(f.quarantined, 'wait')} for a person."
-            yield Condition("quarantined", "warning", text, f"poller quarantine {f.name}")
+            yield Condition("quarantined", "warning", text, f"poller quarantine list {f.name}")
         if f.null_cursors:
             is_are = "is" if f.null_cursors == 1 else "are"
             text = f"{_rows(f.null_cursors)} without a value in the cursor column {is_are} never read."
             yield Condition("unread", "warning", text, _check(f))
         if f.two_apps:
             text = "Another configuration works under the name of its app."
-            yield Condition("two_apps", "warning", text, "give one of them another app_name")
+            yield Condition("two_apps", "warning", text, "give one of them another app_name", detail=f.two_apps)
 
     def _doing(self) -> Iterator[Condition]:
         """What it does, if nothing else is to be said of that."""
@@ -394,7 +402,7 @@ class _Judge:
         if f.moved_at and (f.committed_at is None or f.committed_at < f.moved_at) and f.document == "there":
             who = f" ({f.moved_by})" if f.moved_by else ""
             text = f"Its checkpoint was moved {ago(f.moved_at, f.now)}{who}; nothing was committed since."
-            yield Condition("moved", "well", text, f"poller undo {f.name}", f.moved_at)
+            yield Condition("moved", "well", text, since=f.moved_at)
         if f.aside:
             yield Condition("set_aside", "well", f"{_rows(f.aside)} set aside, tried again automatically.")
         if o.backfill and f.finished:
@@ -426,6 +434,14 @@ def _clean(text: str | None) -> str | None:
 
 def _check(f: PollerFacts) -> str:
     return f"poller check {f.name}"
+
+
+def _before(now: datetime, seconds: float) -> datetime:
+    """So many seconds earlier; the first moment there is, if that lies beyond."""
+    try:
+        return now - timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=now.tzinfo)
 
 
 def _latest(*moments: datetime | None) -> datetime | None:

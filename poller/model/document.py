@@ -371,6 +371,7 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
             f"The {location} has version {version}; this poller reads version {VERSION}.",
             document=document,
             next_step="Upgrade poller on this machine; the document was left as it is.",
+            what="newer",
         )
     try:
         kept = {k: v for k, v in data.items() if k not in _FORMER and (v is not None or k not in _OPTIONAL)}

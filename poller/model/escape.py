@@ -15,7 +15,7 @@ LONGEST_VALUE = 300
 """How many characters of a value are shown."""
 LONGEST_SENTENCE = 2_000
 """How many characters of this library's own messages are shown."""
-_SENTENCES = frozenset({"error", "reason", "message"})
+_SENTENCES = frozenset({"error", "reason", "message", "sentence"})
 
 
 def escape(text: str) -> str:

@@ -54,26 +54,29 @@ class PollerFacts:
 
     Attributes:
         config: the first line of why the configuration cannot be used. store, document, source: what could not be read.
-        trouble, differs: the text of what could not be read, and what of the source is another: an operator's.
+        trouble, differs: the text of what could not be read, and what of the source is another: an operator's. step:
+            what the error says to do: an operator's too.
         moved_at, moved_by: the last reset, and what and who made it.
         by, why, at: of the pause or the halt.
         worker: who holds a live lease for delivering; kept_by: who keeps it for an operator.
         failures, retry_at: of the batch that is tried again; row, searching: which row fails, and whether it is sought.
         aside_due_since: since when a row set aside may be tried again.
         readable: whether a row may be read now; age: of the oldest row, held_by: what holds back those above the bound.
+        distance: for how many seconds after its stamp a row cannot be read yet.
         clock_back: seconds until the database's clock is where it was.
         unfinished: whether an interrupted tick left rows. left_until: when its lease ended or ends.
         first_look: whether a number as cursor is looked at for the first time: since when its rows wait is not known.
-        two_apps: whether another configuration works under the same name. finished: of a backfill.
+        two_apps: what another configuration is that works under the same name. finished: of a backfill.
     """
 
     name: str
     now: datetime
     config: str | None = None
     store: Literal["away", "denied"] | None = None
-    document: Literal["there", "none", "lost", "unreadable", "newer"] = "there"
-    source: Literal["away", "error", "other"] | None = None
+    document: Literal["there", "none", "gone", "unreadable", "newer"] = "there"
+    source: Literal["away", "error", "other", "unasked"] | None = None
     trouble: str | None = None
+    step: str | None = None
     differs: str | None = None
     created_at: datetime | None = None
     committed_at: datetime | None = None
@@ -109,6 +112,7 @@ class PollerFacts:
     pending: int = 0
     capped: bool = False
     age: float | None = None
+    distance: float = 0.0
     held_by: str | None = None
     clock_back: float | None = None
     below_checkpoint: bool = False
@@ -116,8 +120,19 @@ class PollerFacts:
     unfinished: bool = False
     left_until: datetime | None = None
     first_look: bool = False
-    two_apps: bool = False
+    two_apps: str | None = None
     finished: bool = False
+
+    @property
+    def progress(self) -> datetime | None:
+        """The last commit, reset, or change by an operator; the creation, if there was none."""
+        known = (self.committed_at, self.changed_at, self.moved_at)
+        return max((at for at in known if at is not None), default=self.created_at)
+
+
+def title(name: str) -> str:
+    """A condition's name for people."""
+    return name.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +150,15 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PollerView:
-    """The picture: its word and severity, and every condition, the worst first."""
+    """The picture: its word and severity, and every condition, the worst first. `late`: how many seconds ago the first
+    moment of the schedule was from which on a tick should have delivered the oldest row that may be read; None if that
+    is to come, or nothing waits."""
 
     name: str
     word: str
     severity: Severity
     conditions: tuple[Condition, ...]
+    late: float | None = None
 
     @property
     def healthy(self) -> bool:

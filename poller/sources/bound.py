@@ -215,9 +215,10 @@ def _in_force(taken: Bound, memory: Memory) -> tuple[Bound, Memory]:
     since an earlier transaction may still be open.
     """
     if taken.clock is not None:
-        if memory.clock is not None and datetime.fromisoformat(taken.clock) < datetime.fromisoformat(memory.clock):
+        back = _seconds_back(taken.clock, memory.clock)
+        if memory.clock is not None and back > 0:
             limited = _limited(taken, memory.last, _behind(taken.clock, memory.clock))
-            return replace(limited, clock_went_back=True), replace(memory, limits=True)
+            return replace(limited, clock_back=back), replace(memory, limits=True)
         memory = replace(memory, clock=taken.clock)
     if taken.value is None:
         why = taken.reason or "not known yet"
@@ -261,6 +262,13 @@ def _moves_back(last: Bound, new: Bound) -> bool:
     if last.value.isdigit() and new.value.isdigit():
         return int(new.value) < int(last.value)
     return new.value < last.value
+
+
+def _seconds_back(clock: str, highest: str | None) -> float:
+    """By how much a clock is behind the highest one that was seen."""
+    if highest is None:
+        return 0.0
+    return (datetime.fromisoformat(highest) - datetime.fromisoformat(clock)).total_seconds()
 
 
 def _behind(clock: str, highest: str) -> str:

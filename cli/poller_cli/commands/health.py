@@ -1,21 +1,28 @@
-"""`poller health`: whether pollers are healthy, computed by whoever asks. Changes no poller; what the next look needs
-is kept in `health/{app_name}.json`."""
+"""`poller health`: whether pollers are healthy, computed by the process that asks. Changes no poller."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+import typer
 
 from poller_cli import exits
 from poller_cli.session import NamesArgument, Session
 
 
-def health(session: Session, names: NamesArgument = None) -> int:
-    """Say whether pollers are healthy, worst first: for alerts, also where every timer is frozen and every worker dead.
+def health(
+    session: Session,
+    names: NamesArgument = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for warnings too.")] = False,
+) -> int:
+    """Say whether pollers are healthy, worst first: for alerts, also if every timer is frozen and every worker is dead.
 
-    Unhealthy: rows are later than max_lag, or than 5 minutes and lease_ttl with nothing committed; halted; no room for
-    more rows that failed; store or database out of reach; a checkpoint of another source. A pause, the pause after a
-    failed call, and rows above an open transaction are only shown.
+    Unhealthy: rows wait for longer than max_lag, or than 5 minutes and lease_ttl without progress; a call that keeps
+    failing for as long; a halt; a full quarantine; a store or database that cannot be reached; a checkpoint of another
+    source. A pause, a first failure and rows above an open transaction are warnings.
 
-    Exits 0 where all are healthy, 1 where one is not, 2 where the configuration is wrong. Not for a liveness probe,
-    which would kill a worker for the rows that it catches up with.
+    Exits 0 if no poller is unhealthy, 1 if one is, 2 if the configuration is wrong. Not for a liveness probe, which
+    would kill a worker for the rows that it catches up with.
 
     Example: poller health orders --json
     """
@@ -28,4 +35,4 @@ def health(session: Session, names: NamesArgument = None) -> int:
         print_json(looked)
     else:
         print("\n".join(lines(looked)))
-    return exits.of_health(looked)
+    return exits.of_health(looked, strict=strict)

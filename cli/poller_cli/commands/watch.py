@@ -44,7 +44,7 @@ def watch(
         raise typer.BadParameter("watch needs a terminal; without one, add --json.")
     with session.app() as app:
         pollers, documents = app.several(names)
-        watcher = Watcher(pollers, app.backfills, documents)
+        watcher = Watcher(pollers, app.backfills, documents, seen=app.remembered())
         try:
             if session.json:
                 return _lines(watcher, seconds, count)

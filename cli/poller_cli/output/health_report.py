@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from poller_cli.output.status_words import COLOURS
 from poller_cli.terminal.layout import columns, distinct, wrapped
 from poller_cli.terminal.printing import coloured, copyable, printable
 
@@ -19,23 +20,17 @@ def lines(looked: Health) -> list[str]:
     if room is not None:
         names = distinct(names, max(20, room // 4)) or names
     width = max(map(len, names), default=0)
-    shown = [line for one, name in zip(looked.pollers, names, strict=True) for line in _lines(one, name, width, room)]
-    for one in looked.warnings:
-        text = printable(f"Warning: {one.sentence} Next: {one.next_step}")
-        shown += wrapped(text, room, hang=4, statement=True)
-    return shown
+    return [line for one, name in zip(looked.pollers, names, strict=True) for line in _lines(one, name, width, room)]
 
 
 def _lines(one: PollerHealth, name: str, width: int, room: int | None) -> list[str]:
-    word, colour = ("healthy", "green") if one.healthy else ("unhealthy", "red")
-    parts = [one.reason or ""]
-    if one.error and one.error != one.reason:
-        parts.append(one.error)
+    word, colour = one.severity, COLOURS[one.severity]
+    said = [each.sentence for each in one.conditions if each.severity != "well"] or [one.sentence] * (
+        one.word != "idle"
+    )
     if one.next_step:
-        parts.append(f"Next: {copyable(one.next_step)}")
-    if one.waiting_for and one.healthy:
-        parts.append(f"Waits for {one.waiting_for}.")
-    text = " ".join(part for part in parts if part)
+        said.append(f"Next: {copyable(one.next_step)}")
+    text = " ".join(said)
     head = f"{name:<{width}}  "
     hang = len(head) + 11 if room is None or room >= 70 else 4
     first, *more = wrapped(f"{head}{word:<9}  {printable(text)}".rstrip(), room, hang=hang, statement=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from poller.admin.status import rank
 from poller_cli.output.many import MANY, total
 from poller_cli.output.status_screen import screen
 from poller_cli.output.status_table import table
-from poller_cli.output.status_words import WELL, severity, state_word
+from poller_cli.output.status_words import state_word
 from poller_cli.terminal.layout import fitted
 from poller_cli.terminal.printing import of_poller
 
@@ -52,13 +53,13 @@ def screens(looked: Survey, session: Session, *, verbose: bool = False) -> list[
             beneath.setdefault(one.poller, []).append(one)
     shown = [*looked.pollers, *(one for one in backfills if one.name in looked.named)]
     if verbose or len(shown) == 1:
-        ordered = sorted(shown, key=severity)
-        return [screen(one, session, beneath.get(one.name, ()), verbose=verbose) for one in ordered]
+        ordered = sorted(shown, key=rank)
+        return [screen(one, beneath.get(one.name, ()), verbose=verbose) for one in ordered]
     blocks = ["\n".join(table(shown, beneath))]
     words = {one.name: state_word(one)[0] for one in shown}
     ends = [total(words)] if len(shown) > MANY else []
-    worst = min(shown, key=severity, default=None)
-    if worst is not None and severity(worst) < WELL:
+    worst = min(shown, key=rank, default=None)
+    if worst is not None and worst.severity != "well":
         ends.append(f"What to do: {session.command('status', worst.name)}")
     return [
         *blocks,

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from poller.admin.counts import number
+from poller.admin.status import rank
 from poller.backfill.status import BackfillStatus
 from poller.model.escape import cut
 from poller.model.when import ago, span
-from poller_cli.output.status_words import at_work, severity, state_word, why
+from poller_cli.output.status_words import at_work, state_word
 from poller_cli.terminal.layout import (
     GAP,
     Column,
@@ -41,13 +42,11 @@ _ROOM = 14
 """With fewer columns than that for the last one, what it says has a line of its own."""
 _LONGEST_NAME = 18
 """So many columns of a terminal, or a fifth, are a name's."""
-_WORDS = {"halted, and paused": "halted", "not known in full": "unknown", "not known": "unknown"}
-"""States in as few letters as a column has."""
 
 
 def table(pollers: Sequence[PollerStatus], beneath: Mapping[str, Sequence[BackfillStatus]]) -> list[str]:
     """The lines. `beneath`: backfills that stand under the poller of that name."""
-    shown = [one for poller in sorted(pollers, key=severity) for one in (poller, *beneath.get(poller.name, ()))]
+    shown = [one for poller in sorted(pollers, key=rank) for one in (poller, *beneath.get(poller.name, ()))]
     inner = {id(one) for group in beneath.values() for one in group}
     width = columns(sys.stdout)
     names = _names([one.name for one in shown], width)
@@ -76,20 +75,21 @@ def _row(status: PollerStatus, name: str) -> list[str]:
     word = state_word(status)[0]
     lag = span(status.lag_seconds) if status.pending and status.lag_seconds is not None else _NOTHING
     waiting = _NOTHING if status.pending is None else number(status.pending) + "+" * status.pending_capped
-    return [name, _WORDS.get(word, word), lag, waiting, _last(status), _owner_or_why(status)]
+    return [name, word, lag, waiting, _last(status), _owner_or_why(status)]
 
 
 def _last(status: PollerStatus) -> str:
-    at, now = status.checkpoint_updated_at, status.seen_at
-    return _NOTHING if at is None or now is None or not status.last_successful_batch_id else ago(at, now)
+    at, now = status.committed_at, status.seen_at
+    return _NOTHING if at is None or now is None else ago(at, now)
 
 
 def _owner_or_why(status: PollerStatus) -> str:
     """Who works on it; else what keeps it from being well."""
     owner = status.lease.owner_id
-    if not status.halted and not status.paused and status.error is None and at_work(status) and owner is not None:
+    if status.severity == "well" and at_work(status) and owner is not None:
         return printable(cut(owner).removeprefix(f"{status.app_name}/"))
-    return printable(why(status))
+    first = next(iter(status.conditions), None)
+    return "" if first is None or first.name == "idle" else printable(first.sentence)
 
 
 def _lines(

@@ -1,34 +1,39 @@
-"""Words for where a poller stands: `poller status`, `watch` and `peek` share them."""
+"""Words for where a poller stands: `poller status`, `watch` and `peek` share them. Whether it is well, and why, is its
+picture's alone (`poller.model.conditions`)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from poller.admin.counts import number, rows
-from poller.admin.health_words import waited
-from poller.backfill.status import BackfillStatus
-from poller.errors import (
-    ConfigError,
-    FingerprintMismatch,
-    PollerError,
-    SourceUnavailable,
-    StateCorrupt,
-    StoreDenied,
-    StoreError,
-)
+from poller.admin.counts import rows
 from poller.model.escape import cut
-from poller.model.transitions import times
+from poller.model.view import title
 from poller.model.when import ago, moment, span
 
 if TYPE_CHECKING:
-    from poller.admin.status import PollerStatus
+    from poller.admin.status import OperatorsCondition, PollerStatus
     from poller.delivery.result import BoundOutput
-    from poller.model.cursor import Cursor
 
-STALLED = 60.0
-"""For so many seconds rows may wait for a tick before it is said."""
+COLOURS = {"unhealthy": "red", "warning": "yellow", "well": "green"}
+_DOES = frozenset({"idle", "working", "new", "behind", "scheduled", "finished"})
+"""Conditions that say what a poller does, which its other lines show too."""
 
-_HALTED = {False: "halted", True: "halted, and paused"}
+
+def state_word(status: PollerStatus) -> tuple[str, str]:
+    """One word for the whole, and its colour."""
+    return title(status.word), COLOURS[status.severity]
+
+
+def beside(status: PollerStatus) -> Iterator[OperatorsCondition]:
+    """What is so beside the worst."""
+    return (one for one in status.conditions[1:] if one.name not in _DOES)
+
+
+def next_steps(status: PollerStatus) -> list[str]:
+    """What a person does next, if anything: each step once, those of the worst first."""
+    steps = [one.do or one.next_step for one in status.conditions]
+    return list(dict.fromkeys(step for step in steps if step))
 
 
 def waits_above(pending: int, capped: bool, bound: BoundOutput | None) -> str:
@@ -37,69 +42,9 @@ def waits_above(pending: int, capped: bool, bound: BoundOutput | None) -> str:
     return f"{rows(pending, capped)} wait{'s' * (pending == 1)} above the bound{value} (poller check says why)"
 
 
-def stalled(status: PollerStatus) -> str | None:
-    """That nobody delivers what waits, where that has been so for longer than ticks take."""
-    seconds = status.stalled_seconds
-    if seconds is None or seconds < STALLED or not status.pending:
-        return None
-    return f"{waited(seconds)} (poller health)"
-
-
 def at_work(status: PollerStatus) -> bool:
-    """Whether a worker holds its lease."""
+    """True if a worker holds its lease."""
     return bool(status.lease.live) and status.lease.kept_by is None
-
-
-def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
-    """By its document, whatever the database or the configuration says."""
-    words = (
-        (status.finished, "finished", "green"),
-        (bool(status.halted), _HALTED[bool(status.paused)], "red"),
-        (bool(status.paused), _word_of_pause(status), "yellow"),
-        (at_work(status), "working", "green"),
-        (bool(status.lease.live), "waiting", "yellow"),
-        (is_failing(status), "failing", "red"),
-    )
-    return next(((word, colour) for so, word, colour in words if so), ("not running", "yellow"))
-
-
-def _word_of_pause(status: PollerStatus) -> str:
-    """A pause lets the batch in hand be finished and committed; a cancel does not."""
-    if not at_work(status):
-        return "paused"
-    return "cancelling" if status.control.cancelled else "pausing"
-
-
-def is_failing(status: PollerStatus) -> bool:
-    """Whether its pending batch failed, and is tried again."""
-    found = status.failing
-    searches = found.searched_up_to is not None or found.row is not None
-    return status.last_error is not None and bool(status.attempts or found.failures or searches)
-
-
-def state_word(status: PollerStatus) -> tuple[str, str]:
-    """One word for the whole, and its colour."""
-    if isinstance(status, BackfillStatus):
-        return _word_of_backfill(status)
-    if status.error is not None:
-        return "not known in full" if status.exists else "not known", "red"
-    if status.halted:
-        return _HALTED[bool(status.paused)], "red"
-    if status.paused:
-        return _word_of_pause(status), "yellow"
-    if not status.exists:
-        return "never ran", "dim"
-    if status.bound is not None and status.bound.below_checkpoint:
-        return "held", "red"
-    if status.lease.live:
-        return ("working", "green") if at_work(status) else ("waiting", "yellow")
-    if status.failing.blocked and (status.pending or status.failing.failures):
-        return "blocked", "red"
-    if is_failing(status):
-        return "failing", "red"
-    if status.above_bound:
-        return "waiting", "yellow"
-    return ("behind", "yellow") if status.pending else ("idle", "green")
 
 
 def cursor_text(status: PollerStatus) -> str:
@@ -132,119 +77,11 @@ def lease_text(status: PollerStatus) -> str:
     return ", ".join(parts)
 
 
-_TROUBLE: tuple[tuple[type[PollerError], str], ...] = (
-    (FingerprintMismatch, "another source"),
-    (ConfigError, "wrong configuration"),
-    (StateCorrupt, "state unreadable"),
-    (StoreDenied, "store refuses"),
-    (StoreError, "store away"),
-    (SourceUnavailable, "database away"),
-    (PollerError, "table unreadable"),
-)
-"""By kind of error, the special ones first."""
-
-
-def why(status: PollerStatus) -> str:
-    """Why it is what `state_word` says, in a few words; nothing where that word says it all."""
-    found = status.failing
-    if status.failure is not None or status.error is not None:
-        return next((words for kind, words in _TROUBLE if isinstance(status.failure, kind)), "a fault in poller")
-    if status.halted:
-        return _culprit(status) or f"batch never finished, started {times(status.attempts or 0)}"
-    if status.paused:
-        how = "cancelled by" if status.control.cancelled else "by"
-        reason = f": {cut(status.control.reason)}" if status.control.reason else ""
-        return f"{how} {cut(status.control.by or 'unknown')}{reason}"
-    if status.bound is not None and status.bound.below_checkpoint:
-        return "database behind its checkpoint"
-    if status.lease.live:
-        kept = status.lease.kept_by
-        return f"kept for {kept}" if kept is not None else ""
-    if found.blocked and (status.pending or found.failures):
-        return "quarantine full"
-    if is_failing(status):
-        return _culprit(status) + _next_try(status)
-    return _waits_for(status)
-
-
-def _waits_for(status: PollerStatus) -> str:
-    """What a poller waits for that is neither at work nor failing."""
-    found = status.failing
-    if clock_went_back(status):
-        return "the database's clock went back"
-    if status.above_bound:
-        held = None if status.bound is None else status.bound.held_by
-        return f"held by {held}" if held else "rows not readable yet"
-    if stalled(status) is not None:
-        return f"no tick for {span(status.stalled_seconds)}"
-    if found.quarantined:
-        return f"{number(found.quarantined)} quarantined"
-    if found.aside:
-        return f"{number(found.aside)} set aside"
-    return f"{number(status.null_cursors)} without cursor" if status.null_cursors else ""
-
-
-def clock_went_back(status: PollerStatus) -> bool:
-    """Whether rows are not read until the database's clock is where it was before."""
-    return status.bound is not None and "clock went back" in (status.bound.reason or "")
-
-
-def _culprit(status: PollerStatus) -> str:
-    """The row that fails, and its error's type; as much of it as is known."""
-    row, error = key_of(status.failing.row), status.last_error
-    kind = "" if error is None else cut(error.type)
-    return f"{kind} ({row})" if kind and row else kind or row
-
-
-def _next_try(status: PollerStatus) -> str:
-    at, now = status.failing.retry_at, status.seen_at
-    return f", next try {ago(at, now)}" if at is not None and now is not None and at > now else ""
-
-
-def key_of(row: Cursor | None) -> str:
-    """A row's key: `id=7`."""
-    return "" if row is None else cut(", ".join(f"{name}={value}" for name, value in (row.tiebreaker or {}).items()))
-
-
 def committed(status: PollerStatus) -> str:
-    """How long ago the last commit was; nothing where that is not known."""
+    """How long ago the last commit was; nothing if that is not known."""
     if status.exists is not True:
         return ""
-    at, now = status.checkpoint_updated_at, status.seen_at
-    committed_one = status.last_successful_batch_id is not None
-    if at is None or not (committed_one or status.cursor):
-        return "nothing committed yet"
-    when = moment(at) if now is None else ago(at, now)
-    return f"{'last commit' if committed_one else 'checkpoint set'} {when}"
-
-
-_ORDER = (
-    "not known",
-    "not known in full",
-    "halted",
-    "halted, and paused",
-    "held",
-    "blocked",
-    "failing",
-    "cancelling",
-    "pausing",
-    "paused",
-    "waiting",
-    "behind",
-    "not running",
-    "never ran",
-    "working",
-    "idle",
-    "finished",
-)
-WELL = (_ORDER.index("pausing"),)
-"""From here on nobody needs to do anything that they do not know of."""
-
-
-def severity(status: PollerStatus) -> tuple[int, float, str]:
-    """What sorts pollers, the worst first: one whose rows nobody delivers comes right behind those that fail."""
-    word = state_word(status)[0]
-    place = _ORDER.index(word)
-    if stalled(status) is not None or status.failing.quarantined or clock_went_back(status):
-        place = min(place, _ORDER.index("cancelling"))
-    return place, -(status.lag_seconds or 0.0), status.name
+    at, now = status.committed_at, status.seen_at
+    if at is None:
+        return "nothing committed yet" if status.moved_at is None else "nothing committed since it was moved"
+    return f"last commit {moment(at) if now is None else ago(at, now)}"

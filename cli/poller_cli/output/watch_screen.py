@@ -11,12 +11,9 @@ from poller.admin.counts import rows
 from poller.backfill.ranges import in_words
 from poller.backfill.status import BackfillStatus
 from poller.backfill.watch import WatchedBackfill, WatchedPoller, WatchOutput
-from poller.model.escape import cut
-from poller.model.transitions import times
 from poller.model.when import clock, span
-from poller_cli.output.failing_words import culprit, failures, waiting
 from poller_cli.output.sparkline import History, sparkline
-from poller_cli.output.status_words import cursor_text, lease_text, stalled, state_word
+from poller_cli.output.status_words import cursor_text, lease_text, state_word
 from poller_cli.terminal.layout import clipped, shortened, wrapped
 from poller_cli.terminal.printing import printable
 
@@ -90,8 +87,6 @@ def _block(
         _wide(text, width, "left", behind)
     else:
         _barred(text, "behind", behind, sparkline(history.lags, bars, plain=plain), narrow=narrow)
-    if (late := stalled(status)) is not None:
-        _wide(text, width, "late", late)
     speed = "" if rate is None else f"{rate:,.0f}"
     _barred(text, "rows/s", speed, sparkline(history.rates, bars, plain=plain), narrow=narrow)
     _wide(text, width, "lease", lease_text(status))
@@ -99,21 +94,9 @@ def _block(
         held = f", held by {status.bound.held_by}" if status.bound.held_by else ""
         age = f", {span(status.bound.age_seconds)} back" if status.bound.age_seconds is not None else ""
         _wide(text, width, "bound", f"{status.bound.kind}{age}{held}")
-    if status.control.by or status.control.reason:
-        _wide(
-            text,
-            width,
-            "stopped",
-            f"by {cut(status.control.by or 'unknown')}: {cut(status.control.reason or 'no reason given')}",
-        )
-    if status.last_error is not None and (status.attempts or status.failing.failures):
-        often = failures(status) or times(status.attempts or 0)
-        _wide(text, width, "failed", f"{often}: {status.last_error.type}: {status.last_error.message}")
-    for name, value in (("row", culprit(status.failing)), *waiting(status.failing)):
-        if value:
-            _wide(text, width, name, value)
-    if status.error is not None:
-        _wide(text, width, "error", status.error)
+    for one in status.conditions:
+        if one.severity != "well":
+            _wide(text, width, "why", f"{one.sentence} {one.detail}" if one.detail else one.sentence)
     return text
 
 

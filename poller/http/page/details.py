@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from poller.admin.health_words import what_is_wrong
 from poller.admin.history import HistoryRecord, read_history
 from poller.admin.wired import WiredPoller, operator_of
 from poller.errors import StateCorrupt, StoreError
@@ -106,8 +105,7 @@ class Details:
 
     Attributes:
         now: by the store's clock. wrong: why the document was not read, in a sentence; then little else is known.
-        exists: it has a document. paused, halted: as the document says now. control_by, control_reason: who paused it
-            and why. lease: None where nothing is known of it.
+        exists: it has a document. paused, halted: as the document says now. lease: None where nothing is known of it.
         slots: the last ones, oldest first. last_error_type: of the batch in hand.
         rows: the first of those that failed, `waiting` of them in all; those without a type have no readable record.
         changes: newest first; None where the trail cannot be read.
@@ -118,11 +116,8 @@ class Details:
     exists: bool = False
     paused: bool = False
     halted: bool = False
-    control_by: str | None = None
-    control_reason: str | None = None
     lease: LeaseNow | None = None
     slots: Sequence[Slot] = ()
-    attempts: int = 0
     last_error_type: str | None = None
     rows: Sequence[FailedRow] = ()
     waiting: int = 0
@@ -147,8 +142,8 @@ class DetailReader:
         file = self._operator.file
         try:
             copy = file.read() or file.read_unless_deleted()
-        except StateCorrupt as error:
-            wrong = what_is_wrong(error, self._poller.name)[0]
+        except StateCorrupt:
+            wrong = "Its state document cannot be read."
             return Details(now=file.clock.now(), wrong=wrong, exists=True, changes=self._changes())
         if copy is None:
             return Details(now=file.clock.now(), changes=self._changes())
@@ -163,11 +158,8 @@ class DetailReader:
             exists=True,
             paused=state.control.paused,
             halted=state.control.halted,
-            control_by=_told(state.control.by),
-            control_reason=state.control.reason if state.control.by != _WORKER else None,
             lease=self._lease(copy),
             slots=_slots(state),
-            attempts=state.delivery.attempts,
             last_error_type=None if error is None else _told(error.type),
             rows=self._rows(waiting[:MOST_ROWS]),
             waiting=len(waiting),

@@ -67,23 +67,22 @@ def listing_of(health: ShownHealth) -> ListPage:
 
 def line_of(part: Mapping[str, Any], now: datetime) -> Line:
     """One poller, as its health says."""
-    waiting = part["waiting_for"]
     return Line(
         name=part["name"],
         linked=_NAME.fullmatch(part["name"]) is not None,
         condition=condition(part),
-        why=part["reason"] or (f"Waits for {waiting}." if waiting else None),
+        why=None if part["word"] == "idle" else part["sentence"],
         next_step=part["next_step"],
         lag=seconds(part["lag_seconds"]),
         pending=number(part["pending"], at_least=part["pending_capped"]),
         aside=number(part["aside"]),
         quarantined=number(part["quarantined"]),
         waits=bool(part["quarantined"]),
-        commit=when(part["last_commit"], now),
-        no_commit=NOTHING if part["exists"] is None else "never",
+        commit=when(part["committed_at"], now),
+        no_commit=NOTHING if part["exists"] is None else "none yet",
         owner=part["owner_id"],
     )
 
 
 def _rank(line: Line) -> int:
-    return _RANK.get(line.condition.kind, 1 if line.waits else 2)
+    return _RANK.get(line.condition.kind, 2)

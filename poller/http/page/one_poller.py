@@ -10,11 +10,11 @@ from typing import Any
 from poller.http.page.charts import Charts, charts_of
 from poller.http.page.details import Details, LeaseNow
 from poller.http.page.listing import Line, line_of
-from poller.http.page.words import NOTHING, PageWord, When, condition, number, seconds, when, without_secrets
+from poller.http.page.words import PageWord, When, condition, number, seconds, when, without_secrets
 from poller.model.when import moment
 
-RESUMED = "It was resumed since its health was computed, which is done anew within 15 s."
-"""Said for that long, instead of the halt or the pause."""
+_OF_A_ROW = frozenset({"failing", "halted", "blocked", "crashing"})
+"""Conditions of a call that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,6 @@ class ShownBound:
     kind: str
     age: str
     held_by: str | None
-    held: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +62,9 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class PollerPage:
-    """The page. `known`: the store was read; without, only the health is shown. `complete`: the look at its health
-    was. `token`: with which it asks for changes; None where none are offered."""
+    """The page. `known`: the store was read; without, only the health is shown. `complete`: the look at its health was.
+    `also`: what is so beside the worst. `error`: the type of the last error, if a row fails. `token`: with which it
+    asks for changes; None if none are offered."""
 
     name: str
     at: str
@@ -72,13 +72,12 @@ class PollerPage:
     condition: PageWord
     paused: bool
     halted: bool
-    control: str | None
-    late: str
+    also: Sequence[str]
     complete: bool
     bound: ShownBound | None
     known: bool
     wrong: str | None
-    attempt: str | None
+    error: str | None
     charts: Charts | None
     lease: ShownLease | None
     rows: Sequence[Failed]
@@ -94,24 +93,24 @@ def page_of(
     """The page of a poller, from its health, computed then, and its details, where the store gave them."""
     now = computed_at if details is None else details.now
     read = details is not None and details.wrong is None
-    if details is not None and read and details.exists:
-        part = _since(part, details)
-    halted, paused = bool(part["halted"]), bool(part["paused"])
-    complete = part["exists"] is not None and part["error"] is None
+    now_known = details if details is not None and read and details.exists else None
+    halted = bool(part["halted"]) if now_known is None else now_known.halted
+    paused = bool(part["paused"]) if now_known is None else now_known.paused
+    names = {one["name"] for one in part["conditions"]}
+    complete = part["pending"] is not None
     return PollerPage(
         name=part["name"],
         at=moment(now),
         line=line_of(part, computed_at),
-        condition=PageWord("resumed", "calm") if part["reason"] == RESUMED else condition(part),
+        condition=condition(part),
         paused=paused,
         halted=halted,
-        control=_control(details) if details is not None and paused else None,
-        late=_late(part["late_seconds"], complete=complete),
+        also=[one["sentence"] for one in part["conditions"][1:] if one["name"] != "idle"],
         complete=complete,
         bound=None if part["bound"] is None else _bound(part["bound"]),
         known=details is not None,
         wrong=None if details is None else details.wrong,
-        attempt=None if details is None else _attempt(details),
+        error=None if details is None or not names & _OF_A_ROW else details.last_error_type,
         charts=charts_of(details.slots, now) if details is not None and read else None,
         lease=None if details is None or details.lease is None else _lease(details.lease, now),
         rows=() if details is None else _rows(details, now),
@@ -120,37 +119,6 @@ def page_of(
         changes=None if details is None else _changes(details, now),
         token=token,
     )
-
-
-def _since(part: Mapping[str, Any], details: Details) -> Mapping[str, Any]:
-    """The health, which may be some seconds older than the document, without a halt or pause that ended since."""
-    ended = (part["halted"] and not details.halted) or (part["paused"] and not details.paused)
-    now: dict[str, Any] = {**part, "halted": details.halted, "paused": details.paused}
-    if ended and part["error"] is None and (part["halted"] or part["healthy"]):
-        now |= {"healthy": True, "reason": RESUMED, "next_step": None, "waiting_for": None}
-        if details.paused or details.halted:
-            now["reason"] = None
-    return now
-
-
-def _late(late: float | None, *, complete: bool) -> str:
-    if late is not None:
-        return seconds(late)
-    return "no" if complete else NOTHING
-
-
-def _control(details: Details) -> str:
-    """Who paused it, and why."""
-    by = f"Paused by {details.control_by}" if details.control_by else "Paused"
-    reason = without_secrets(details.control_reason)
-    return f"{by}: {reason}" if reason else f"{by}."
-
-
-def _attempt(details: Details) -> str | None:
-    """What happens to the batch in hand, where it failed."""
-    if details.last_error_type is None:
-        return None
-    return f"Attempt {details.attempts:,}, which last failed with {details.last_error_type}"
 
 
 def _lease(lease: LeaseNow, now: datetime) -> ShownLease:
@@ -171,10 +139,7 @@ def _lease(lease: LeaseNow, now: datetime) -> ShownLease:
 
 
 def _bound(part: Mapping[str, Any]) -> ShownBound:
-    held = part["held_seconds"]
-    return ShownBound(
-        part["kind"], seconds(part["age_seconds"]), part["held_by"], None if held is None else seconds(held)
-    )
+    return ShownBound(part["kind"], seconds(part["age_seconds"]), part["held_by"])
 
 
 def _rows(details: Details, now: datetime) -> list[Failed]:

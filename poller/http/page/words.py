@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from poller.model.redact import redact
+from poller.model.view import title
 from poller.model.when import ago, moment, parsed, took
 
 Kind: TypeAlias = Literal["bad", "warn", "good", "calm"]
@@ -32,24 +33,13 @@ class When:
     exact: str
 
 
+_KINDS: Mapping[str, Kind] = {"unhealthy": "bad", "warning": "warn", "well": "good"}
+
+
 def condition(health: Mapping[str, Any]) -> PageWord:
     """Of a poller's health."""
-    if health["halted"]:
-        return PageWord("halted", "bad")
-    if not health["healthy"]:
-        word = "unreadable" if health["error"] else "unhealthy"
-        return PageWord(word, "bad")
-    if health["paused"]:
-        return PageWord("paused", "warn")
-    if health["backing_off_until"]:
-        return PageWord("backing off", "warn")
-    if health["owner_id"]:
-        return PageWord("working", "good")
-    if health["exists"] is False:
-        return PageWord("new", "calm")
-    if health["pending"]:
-        return PageWord("waiting", "calm")
-    return PageWord("idle", "good")
+    word = health["word"]
+    return PageWord(title(word), "calm" if word == "new" else _KINDS[health["severity"]])
 
 
 def number(value: int | None, *, at_least: bool = False) -> str:

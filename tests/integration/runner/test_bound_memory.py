@@ -92,7 +92,7 @@ def test_what_holds_the_bound_is_reported_once_per_reason() -> None:
 
 def test_a_clock_that_went_back_is_an_event_of_its_own() -> None:
     world = World(rows=1)
-    world.table.below = replace(KNOWN, clock_went_back=True, reason="it went back: 1 < 2")
+    world.table.below = replace(KNOWN, clock_back=1.0, reason="it went back: 1 < 2")
     world.tick()
     world.tick()
     events = [event for event in world.events if isinstance(event, ClockWentBack)]

@@ -113,7 +113,7 @@ STATES: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, float
     "paused, and its database is away": ({**PAUSED, "source": "away"}, {}, {}, "paused", "warning"),
     "garbage": ({"document": "unreadable"}, {}, {}, "unreadable", "unhealthy"),
     "newer": ({"document": "newer"}, {}, {}, "unreadable", "unhealthy"),
-    "lost": ({"document": "lost"}, {}, {}, "unreadable", "unhealthy"),
+    "lost": ({"document": "gone"}, {}, {}, "unreadable", "unhealthy"),
     "the store is away": ({"store": "away"}, {}, {}, "store_away", "unhealthy"),
     "the store refuses": ({"store": "denied"}, {}, {}, "store_away", "unhealthy"),
     "a clock 73 years ahead": ({"pending": 2, "clock_back": 2.3e9}, {}, {}, "clock_behind", "unhealthy"),
@@ -139,7 +139,7 @@ STATES: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, float
     "nightly, killed a moment ago": (
         waits(90, attempts=1, unfinished=True, left_until=before(30)), NIGHTLY, {}, "scheduled", "well",
     ),
-    "two apps": ({"two_apps": True}, {}, {}, "two_apps", "warning"),
+    "two apps": ({"two_apps": "another"}, {}, {}, "two_apps", "warning"),
     "a backfill at its end": ({"finished": True}, {"backfill": True}, {}, "finished", "well"),
     "a backfill that nothing runs": (waits(LONG), {"backfill": True}, {}, "not_running", "warning"),
 }  # fmt: skip
@@ -207,7 +207,7 @@ ANY = st.builds(
     now=st.just(NOW),
     config=maybe(st.just(f"{SECRET} of a configuration")),
     store=st.sampled_from([None, None, None, "away", "denied"]),
-    document=st.sampled_from(["there", "there", "there", "none", "lost", "unreadable", "newer"]),
+    document=st.sampled_from(["there", "there", "there", "none", "gone", "unreadable", "newer"]),
     source=st.sampled_from([None, None, None, "away", "error", "other"]),
     trouble=st.just(f"{SECRET} place"),
     differs=st.just(f"{SECRET} table"),
@@ -243,6 +243,7 @@ ANY = st.builds(
     pending=st.sampled_from([0, 1, 7, 10_000]),
     capped=st.booleans(),
     age=maybe(MOMENTS),
+    distance=st.sampled_from([0.0, 60.0]),
     held_by=maybe(st.just(f"pid 77 of postgresql://a:{SECRET}@db/")),
     clock_back=st.sampled_from([None, None, 5.0, 1e5]),
     below_checkpoint=st.booleans(),
@@ -250,7 +251,7 @@ ANY = st.builds(
     unfinished=st.booleans(),
     left_until=maybe(SINCE),
     first_look=st.booleans(),
-    two_apps=st.booleans(),
+    two_apps=st.sampled_from([None, None, SECRET]),
 )
 FACTS = ANY | ANY.map(lambda found: replace(found, store=None, document="there", config=None, halted=False))
 """Half of them are judged whole."""
@@ -262,7 +263,7 @@ LIMITS = st.builds(
     on_poison=st.sampled_from(["block", "halt", "quarantine"]),
     starts_now=st.booleans(),
 )
-SEEN = st.dictionaries(st.sampled_from(["waiting", "above", "unborn"]), SINCE)
+SEEN = st.dictionaries(st.sampled_from(["waiting", "above", "unborn", "clear"]), SINCE)
 
 
 @given(FACTS, LIMITS, SEEN)
@@ -308,8 +309,9 @@ def test_rows_that_nobody_delivers_are_unhealthy_in_the_end(
 ) -> None:
     """Whatever else is so: old rows, no progress, no worker, no pause."""
     assume(limits.following(NOW) - NOW < timedelta(minutes=1))
+    assume("clear" not in seen)
     old = replace(
-        facts, document="there", readable=True, pending=7, age=LONG + 300, first_look=False, paused=False, worker=None,
+        facts, distance=0.0, document="there", readable=True, pending=7, age=LONG + 300, first_look=False, paused=False, worker=None,
         committed_at=before(LONG), created_at=None, changed_at=None, moved_at=None,
     )  # fmt: skip
     assert view(old, limits, seen).severity == "unhealthy"

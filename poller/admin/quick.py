@@ -32,7 +32,8 @@ class QuickLooks:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._whole: dict[str, float] = {}
+        self._whole: dict[str, tuple[float, int]] = {}
+        """When the last whole look was made, and how many rows without a cursor it counted."""
         self._reset_after_fork()
         forks.in_child(self._reset_after_fork)
 
@@ -40,34 +41,37 @@ class QuickLooks:
         self._lock = threading.Lock()
         self._databases: dict[object, tuple[threading.Lock, Lookout]] = {}
 
-    def looked(self, poller: str, *, complete: bool) -> None:
-        """A whole look was made."""
-        if complete:
+    def looked(self, poller: str, null_cursors: int | None) -> None:
+        """A whole look was made, and counted these rows without a cursor; None if it was not complete."""
+        if null_cursors is not None:
             spread = zlib.crc32(poller.encode()) % 1000 / 2000  # so that those of many are not all due at once
-            self._whole[poller] = self._monotonic() - spread * WHOLE_EVERY
+            self._whole[poller] = self._monotonic() - spread * WHOLE_EVERY, null_cursors
         else:
             self._whole.pop(poller, None)
 
-    def nothing_waits(self, poller: WiredPoller, state: State) -> bool:
-        """Whether there is surely no row. False also where that is not known, or a whole look is due. Raises nothing of
-        a database."""
-        source, last = poller.source, self._whole.get(poller.name)
+    def nothing_waits(self, poller: WiredPoller, state: State) -> int | None:
+        """How many rows without a cursor there were, if surely no row waits; None also if that is not known, or a whole
+        look is due. Raises nothing of a database. A document of another source is none to ask by."""
+        source, (last, null_cursors) = poller.source, self._whole.get(poller.name, (None, 0))
         if not isinstance(source, SqlSource) or state.facts is None or last is None:
-            return False
+            return None
         if self._monotonic() - last >= WHOLE_EVERY:
-            return False
+            return None
+        if not source.describe().belongs(state.source_fingerprint, state.source):
+            return None
         subject = source.subject
         with self._lock:
             if subject.database not in self._databases:
                 self._databases[subject.database] = threading.Lock(), Lookout(subject, TIMEOUT, timedelta(seconds=TURN))
             turn, lookout = self._databases[subject.database]
         if not turn.acquire(timeout=TURN):
-            return False
+            return None
         try:
             with suppress(NoAnswer):
                 prepared = lookout.prepare(subject, state.facts, None)
-                return prepared is None or not lookout.waits(prepared, state.checkpoint.cursor, None)
-            return False
+                nothing = prepared is None or not lookout.waits(prepared, state.checkpoint.cursor, None)
+                return null_cursors if nothing else None
+            return None
         finally:
             lookout.rest()
             turn.release()

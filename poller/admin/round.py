@@ -1,4 +1,4 @@
-"""Looking at the health of many pollers at once: several threads, few per database, none waited for without end."""
+"""Looking at many pollers at once, for their health: several threads, few per database, none waited for without end."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import queue
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from poller import forks
-from poller.admin.health_look import Look, Looked, failed
-from poller.admin.health_quick import QuickLooks
+from poller.admin.facts import ended
+from poller.admin.health import Health, worst_first
+from poller.admin.look import Look, Looked
+from poller.admin.memory import LookMemory
+from poller.admin.quick import QuickLooks
+from poller.admin.status import PollerStatus
 from poller.admin.wired import WiredPoller, database_of
-from poller.errors import PollerError, SourceUnavailable
+from poller.errors import PollerError, SourceUnavailable, StoreError
+from poller.model.memory import Seen, kept
+from poller.model.view import PollerFacts, PollerLimits
+from poller.observability.otel import recorded
 from poller.ports import Runtime, StateStore
 
 LOOK_TIMEOUT = 10.0
@@ -37,6 +44,9 @@ class WiredApp(Protocol):
     def store(self) -> StateStore: ...
     @property
     def pollers(self) -> Mapping[str, WiredPoller]: ...
+    @property
+    def beside(self) -> str | None:
+        """Another configuration that works under its name, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +79,22 @@ class Looks:
         self._hanging: dict[str, Look] = {}
         """Looks that were left alone and have not ended, by poller: its database is not asked beside them."""
 
-    def all(self, app: WiredApp, names: Sequence[str], now: Callable[[], datetime]) -> dict[str, Looked]:
-        """A look at each. `now`: the store's clock, for those whose document is not read. Raises nothing."""
-        found: dict[str, Looked] = {}
+    def all(self, app: WiredApp, names: Sequence[str]) -> dict[str, Looked[PollerStatus]]:
+        """A look at each. Raises nothing."""
+        found: dict[str, Looked[PollerStatus]] = {}
         waiting: dict[str, deque[Look]] = defaultdict(deque)
         for name in names:
             try:
                 poller = app.pollers[name]
             except PollerError as refused:
-                found[name] = failed(name, refused, now())
+                found[name] = failed(app.app_name, name, refused, app.runtime.utcnow())
                 continue
-            look = Look(poller, self._quick)
+            look = Look(poller, quick=self._quick, beside=app.beside)
             if self._hangs(name):
                 look.spare(self._late())
             waiting[database_of(poller)].append(look)
         with self._round():
-            found |= self._run(waiting, now)
+            found |= self._run(waiting)
         return {name: found[name] for name in names}
 
     @contextmanager
@@ -101,10 +111,10 @@ class Looks:
             if last:
                 self._quick.close()
 
-    def _run(self, waiting: Mapping[str, deque[Look]], now: Callable[[], datetime]) -> dict[str, Looked]:
-        found: dict[str, Looked] = {}
+    def _run(self, waiting: Mapping[str, deque[Look]]) -> dict[str, Looked[PollerStatus]]:
+        found: dict[str, Looked[PollerStatus]] = {}
         running: dict[str, _Running] = {}
-        ended: queue.SimpleQueue[tuple[str, Looked]] = queue.SimpleQueue()
+        ended: queue.SimpleQueue[tuple[str, Looked[PollerStatus]]] = queue.SimpleQueue()
         while running or any(waiting.values()):
             self._start(waiting, running, ended)
             left = min(one.until for one in running.values()) - self._monotonic()
@@ -120,7 +130,7 @@ class Looks:
                 if one.until <= self._monotonic():
                     del running[name]
                     self._leave(one.look)
-                    found[name] = one.look.unanswered(self._late(), now())
+                    found[name] = one.look.unanswered(self._late())
                     for other in waiting[one.database]:
                         other.spare(self._late())
         return found
@@ -129,7 +139,7 @@ class Looks:
         self,
         waiting: Mapping[str, deque[Look]],
         running: dict[str, _Running],
-        ended: queue.SimpleQueue[tuple[str, Looked]],
+        ended: queue.SimpleQueue[tuple[str, Looked[PollerStatus]]],
     ) -> None:
         """As many as there is room for, one database after the other."""
         for _ in range(PER_DATABASE):
@@ -141,7 +151,7 @@ class Looks:
                 running[look.name] = _Running(look, database, self._monotonic() + self._timeout)
                 self._spawn(look, ended)
 
-    def _spawn(self, look: Look, ended: queue.SimpleQueue[tuple[str, Looked]]) -> None:
+    def _spawn(self, look: Look, ended: queue.SimpleQueue[tuple[str, Looked[PollerStatus]]]) -> None:
         def work() -> None:
             try:
                 ended.put((look.name, look()))
@@ -164,3 +174,60 @@ class Looks:
 
     def _late(self) -> SourceUnavailable:
         return SourceUnavailable(f"The database did not answer within {self._timeout:g} s.")
+
+
+class AppHealth:
+    """The health of one application's pollers, as this process computes it. Safe to call from several threads.
+
+    Args:
+        looks: which makes them.
+    """
+
+    def __init__(self, app: WiredApp, looks: Looks | None = None) -> None:
+        self._app = app
+        self._looks = looks or Looks()
+        self._memory = LookMemory(app.store, app.app_name)
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
+
+    def _reset_after_fork(self) -> None:
+        self._lock = threading.Lock()
+
+    def compute(self, names: Sequence[str]) -> Health:
+        """The health of these pollers now. Raises: ConfigError, for a store that cannot be made."""
+        began = self._app.runtime.utcnow()
+        try:
+            with self._lock:
+                before = self._memory.read()
+        except StoreError as error:  # nothing can be said of any poller, and none of them works
+            return self._of([failed(self._app.app_name, name, error, began).judged()[0] for name in names], began)
+        found, seen, kept_of = list[PollerStatus](), dict[str, Seen](), dict[str, Seen]()
+        for name, looked in self._looks.all(self._app, names).items():
+            status, seen[name] = looked.judged(before.get(name))
+            found.append(status)
+            began = max(began, looked.facts.now)
+            outlives = kept(seen[name], looked.facts)
+            if outlives is not None:
+                kept_of[name] = outlives
+        with self._lock:
+            self._memory.note(seen, kept_of)
+        return self._of(found, began)
+
+    def remembered(self) -> Mapping[str, Seen]:
+        """What looks remember of each poller; nothing if the store does not say. Raises: ConfigError."""
+        with suppress(StoreError), self._lock:
+            return self._memory.read()
+        return {}
+
+    def _of(self, pollers: Iterable[PollerStatus], at: datetime) -> Health:
+        health = worst_first(self._app.app_name, at, pollers)
+        for one in health.pollers:
+            recorded().health(one.name, late_seconds=one.late_seconds, healthy=one.healthy)
+        return health
+
+
+def failed(app_name: str, name: str, error: Exception, now: datetime) -> Looked[PollerStatus]:
+    """A look that found nothing: a poller that cannot be made, or a store that cannot be read."""
+    status = PollerStatus(name=name, app_name=app_name, document=f"state/{app_name}/{name}.json")
+    facts = PollerFacts(name=name, now=now)
+    return Looked(status, ended(facts, error), PollerLimits(), error)

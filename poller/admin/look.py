@@ -1,0 +1,229 @@
+"""One look at one poller: its document by one read, a page of one row, and two counts. It writes nothing and takes no
+lease. Status, health, the status page and `poller check` all rest on it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Generic
+
+from poller.admin.facts import ended, facts_of, limits_of, with_rows
+from poller.admin.failing import with_row
+from poller.admin.quick import QuickLooks
+from poller.admin.status import NEVER_RAN, PollerStatus, S, with_document
+from poller.admin.wired import WiredPoller, operator_of
+from poller.delivery.ordering import check_ordering_key
+from poller.delivery.preflight import check_fingerprint, reads_of
+from poller.delivery.result import BoundOutput
+from poller.delivery.watches import PENDING_CAP
+from poller.errors import SourceError, SourceUnavailable
+from poller.lease.state_file import Copy
+from poller.model.conditions import view
+from poller.model.memory import Seen, remembered
+from poller.model.view import PollerFacts, PollerLimits
+from poller.ports import InspectableSource, Lag, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Looked(Generic[S]):
+    """What one look found, before it is judged.
+
+    Attributes:
+        status: all but the picture. failure: what ended the look; None if it is complete.
+    """
+
+    status: S
+    facts: PollerFacts
+    limits: PollerLimits
+    failure: Exception | None = None
+
+    def judged(self, before: Seen | None = None) -> tuple[S, Seen]:
+        """The status with its picture, and what to remember of this look. `before`: what is remembered of earlier
+        ones."""
+        seen, facts = remembered(before, self.facts)
+        status = self.status.pictured(view(facts, self.limits, seen.moments()))
+        return (status if self.failure is None else status.failed(self.failure)), seen
+
+    def ended(self, error: Exception) -> Looked[S]:
+        """The same, and why it is not complete."""
+        return replace(self, facts=ended(self.facts, error), failure=error)
+
+
+class Look:
+    """A look at one poller. It may be left alone before it has ended: what it has found until then is `so_far`.
+
+    Args:
+        source: which is asked; default: one of its own, which is neither the one of a tick that runs in this process
+            nor waits for it. quick: what knows whether surely nothing waits.
+        beside: another configuration that works under the name of its app, in a sentence.
+    """
+
+    def __init__(
+        self,
+        poller: WiredPoller,
+        source: Source | None = None,
+        quick: QuickLooks | None = None,
+        beside: str | None = None,
+    ) -> None:
+        self._poller = poller
+        self._source = source
+        self._quick = quick
+        self._beside = beside
+        self.name = poller.name
+        self.so_far: Looked[PollerStatus] | None = None
+        self.ended = False
+        self._spared: SourceUnavailable | None = None
+
+    def spare(self, why: SourceUnavailable) -> None:
+        """Read the document alone: the database does not answer."""
+        self._spared = why
+
+    def __call__(self) -> Looked[PollerStatus]:
+        """Look. Raises nothing that is an Exception: what ended the look is its `failure`."""
+        poller = self._poller
+        file = operator_of(poller, "look").file
+        status = PollerStatus(name=poller.name, app_name=poller.app_name, document=file.location)
+        facts = PollerFacts(name=poller.name, now=file.clock.now(), two_apps=self._beside)
+        looked = Looked(status, facts, limits_of(poller))
+        try:
+            copy = file.read()
+            if copy is None:
+                looked = replace(looked, status=status.model_copy(update={"exists": False}))
+                copy = file.read_unless_deleted()
+        except Exception as error:  # noqa: BLE001 - one poller's trouble must not hide another's
+            return replace(looked, facts=replace(facts, now=file.clock.now())).ended(error)
+        self.so_far = looked = self._with_document(looked, copy, file.clock.now())
+        try:
+            if self._spared is not None and copy is not None:
+                check_fingerprint(poller.name, copy.state, poller.source)
+            if self._spared is not None:
+                return looked.ended(self._spared)
+            nulls = None if copy is None or self._quick is None else self._quick.nothing_waits(poller, copy.state)
+            if nulls is not None:
+                return _with_nothing(looked, poller.source, nulls)
+            with self._asked() as source:
+                looked = _with_rows(looked, source, copy, poller)
+            self._noted(looked, complete=copy is not None)
+            return looked
+        except Exception as error:  # noqa: BLE001
+            self._noted(looked, complete=False)
+            return looked.ended(error)
+
+    def unanswered(self, error: SourceUnavailable) -> Looked[PollerStatus]:
+        """What there is of it if the database did not answer in time."""
+        if self.so_far is not None:
+            return self.so_far.ended(error)
+        file = operator_of(self._poller, "look").file
+        status = PollerStatus(name=self.name, app_name=self._poller.app_name, document=file.location)
+        return Looked(status, PollerFacts(name=self.name, now=file.clock.now()), limits_of(self._poller)).ended(error)
+
+    def _with_document(self, looked: Looked[PollerStatus], copy: Copy | None, now: datetime) -> Looked[PollerStatus]:
+        if copy is None:
+            facts = replace(looked.facts, document="none", now=now)
+            return replace(looked, status=looked.status.model_copy(update=NEVER_RAN), facts=facts)
+        now = copy.server_time or now
+        facts = replace(facts_of(self.name, copy, self._poller, now), two_apps=self._beside)
+        return replace(looked, status=with_document(looked.status, copy, self._poller, facts), facts=facts)
+
+    def _noted(self, looked: Looked[PollerStatus], *, complete: bool) -> None:
+        if self._quick is not None:
+            self._quick.looked(self.name, looked.facts.null_cursors if complete else None)
+
+    @contextmanager
+    def _asked(self) -> Iterator[Source]:
+        """Raises: LeaseHeld, if there can be no source of its own and a tick runs."""
+        if self._source is not None:
+            yield self._source
+            return
+        source = self._poller.source.another()
+        if source is None:
+            with self._poller.alone():
+                yield self._poller.source
+            return
+        try:
+            yield source
+        finally:
+            source.close()
+
+
+def look(
+    poller: WiredPoller,
+    *,
+    silent: SourceUnavailable | None = None,
+    seen: dict[str, Seen] | None = None,
+    beside: str | None = None,
+) -> PollerStatus:
+    """The status of one poller, whose source is not used meanwhile. Raises nothing that is an Exception: what ended the
+    look stands in `error` and `failure`, and what was found before it stands beside them.
+
+    Args:
+        silent: why the database is not asked. seen: what looks remember of each poller; this one's is added.
+        beside: as of `Look`.
+    """
+    one = Look(poller, poller.source, beside=beside)
+    if silent is not None:
+        one.spare(silent)
+    looked = one()
+    known = {} if seen is None else seen
+    status, known[poller.name] = looked.judged(known.get(poller.name))
+    return status
+
+
+def _with_rows(
+    looked: Looked[PollerStatus], source: Source, copy: Copy | None, poller: WiredPoller
+) -> Looked[PollerStatus]:
+    """What waits, and what will never be read. Raises: SourceError, FingerprintMismatch, ConfigError."""
+    status = looked.status
+    if copy is None:
+        status = status.model_copy(update={"cursor": source.start()})
+    else:
+        check_fingerprint(poller.name, copy.state, source)
+        check_ordering_key(poller.name, copy.state, source, poller.options.ordering_key)
+        source.recall(copy.state.bound or {})
+    with reads_of(poller.name, None if copy is None else copy.state, source):
+        page = source.page(status.cursor, 1)
+        lag = _lag(source, status)
+        nulls = _null_cursors(source)
+    if copy is not None:  # by now the server was asked what the names in the configuration mean
+        check_fingerprint(poller.name, copy.state, source)
+    first = page.cursors[0] if page.cursors else None
+    alone = (lag is not None and lag.pending == 1) or poller.options.batch_size == 1
+    known = with_row(status.failing, first, alone=alone, max_attempts=poller.options.max_attempts)
+    found = {
+        "bound": BoundOutput.model_validate(page.bound, from_attributes=True),
+        "lag_seconds": None if lag is None else lag.seconds,
+        "pending": None if lag is None else lag.pending,
+        "pending_capped": lag is not None and lag.pending_capped,
+        "above_bound": not page.rows and lag is not None and lag.pending > 0,
+        "null_cursors": None if nulls is None else min(nulls, PENDING_CAP),
+        "null_cursors_capped": nulls is not None and nulls > PENDING_CAP,
+        "failing": known,
+    }
+    facts = with_rows(looked.facts, page, lag, known.row, nulls or 0)
+    return replace(looked, status=status.model_copy(update=found), facts=facts)
+
+
+def _with_nothing(looked: Looked[PollerStatus], source: Source, nulls: int) -> Looked[PollerStatus]:
+    lag = 0.0 if source.describe().cursor_kind == "timestamp+pk" else None
+    found = looked.status.model_copy(update={"pending": 0, "lag_seconds": lag, "null_cursors": nulls})
+    return replace(looked, status=found, facts=replace(looked.facts, null_cursors=nulls))
+
+
+def _lag(source: Source, status: PollerStatus) -> Lag | None:
+    """None if what waits cannot be counted in time, although a page could be read."""
+    try:
+        return source.lag(status.cursor, cap=PENDING_CAP)
+    except SourceUnavailable:
+        return None
+
+
+def _null_cursors(source: Source) -> int | None:
+    """How many rows have no value in the cursor column, up to one more than `PENDING_CAP`; None if that is not known:
+    too many to count in time, or a source that cannot say."""
+    if isinstance(source, InspectableSource):
+        with contextlib.suppress(SourceError):
+            return source.null_cursors(PENDING_CAP + 1)
+    return None
