@@ -87,10 +87,14 @@ class Changes:
 
     Args:
         app: whose pollers. key: the key for changes. patience: seconds until an answer.
+
+    Attributes:
+        made: called with the name of a poller when a change of it has ended, before it is answered.
     """
 
     def __init__(self, app: App, key: ChangesKey, *, patience: float = PATIENCE) -> None:
         self.sessions = Sessions(key, app.runtime.utcnow)
+        self.made: Callable[[str], object] = lambda _: None
         self._app = app
         self._key = key
         self._patience = patience
@@ -161,6 +165,7 @@ class Changes:
             end = "" if made.status == 200 else " was refused" if made.status < 500 else " failed"
             facts = wanted.poller, wanted.change, wanted.by, end, made.message
             logger.log(level, "%s: %s asked for by %s%s: %s", *facts)
+        self.made(wanted.poller)
         self._ended(wanted)
         future.set_result(made)
 

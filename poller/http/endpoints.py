@@ -26,8 +26,6 @@ PAGE = "dashboard"
 PREFIX = "api"
 """What stands before each route; in Functions the host puts its `routePrefix` there."""
 _NAME = r"[a-z0-9][a-z0-9-]{0,62}"
-_MAY_HAVE_CHANGED = frozenset({200, 202, 409, 500, 503})
-"""Answers to a change that was tried. After others, which anybody can provoke, what was read serves on."""
 _CHALLENGE = (("WWW-Authenticate", 'Bearer realm="poller"'),)
 
 
@@ -95,6 +93,8 @@ class Endpoints:
         self._hosts = hosts
         self.changes = changes
         self._details = details
+        if changes is not None:
+            changes.made = self._forget
 
     def __call__(self, request: Request) -> Answer:
         """The answer to a request of a path below `/api`. Raises nothing that is an Exception."""
@@ -205,12 +205,13 @@ class Endpoints:
         """Pause, resume, replay or discard, as a page of ours asks for it."""
         if self.changes is None:
             return _not_found(call.request)
-        given = self.changes(call.request, call.name)
-        if given.status in _MAY_HAVE_CHANGED:  # the page that is loaded next shows what was changed
-            self._look.forget()
-            if self._details is not None:
-                self._details.forget(call.name)
-        return given
+        return self.changes(call.request, call.name)
+
+    def _forget(self, name: str) -> None:
+        """A change of this poller was tried: the page that is loaded next shows what came of it."""
+        self._look.forget()
+        if self._details is not None:
+            self._details.forget(name)
 
     def _one(self, name: str) -> ShownPoller:
         found = self._known().pollers.get(name)

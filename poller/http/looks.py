@@ -13,7 +13,7 @@ T = TypeVar("T")
 PATIENCE = 8.0
 """Seconds that a caller waits for a look; a proxy's own patience ends at 10 s or later."""
 HURRY = 2.0
-"""Seconds that a caller waits for a look where the result of the one before still serves."""
+"""Seconds that a caller waits for a look if the result of the one before still serves."""
 STALE = 30.0
 """Seconds for which a result serves further, while the next look is under way: one database that hangs for longer than
 callers wait must not hide what is known of all others."""
@@ -26,14 +26,14 @@ does."""
 
 
 class NoAnswer(Exception):
-    """The look has not ended in time. It goes on, and no other is begun before it ends."""
+    """The look has not ended in time. It goes on, and no other is begun before it ends or is forgotten."""
 
 
 class SharedLook(Generic[T]):
     """What `look` returns, from one call at a time.
 
     A look that hangs holds one thread, however many ask, and each of them is answered in time: with what the look
-    before it found, where that is not long ago.
+    before it found, if that is not long ago.
 
     Args:
         look: called on a thread of its own. patience: seconds that a look may take. hurry: those after which the
@@ -61,12 +61,13 @@ class SharedLook(Generic[T]):
         """The last result, and when it came."""
         self._began = 0.0
         self._until = 0.0
-        self._changes = 0
+        self._forgotten: list[Future[T]] = []
+        """Looks that were under way when something was changed, and have not ended."""
 
     def take(self) -> T:
         """The result of the look that is under way, or was a moment ago; else of one that begins now.
 
-        Raises: NoAnswer; whatever `look` raises.
+        Raises: NoAnswer; what `look` raises.
         """
         with self._lock:
             last, left = self._last, self._patience
@@ -76,50 +77,56 @@ class SharedLook(Generic[T]):
                 left = self._began + self._patience - self._now()
         spent = self._patience - left
         try:
-            return last.result(max(0.0, min(left, self._hurry - spent) if self._serves() else left))
+            return last.result(max(0.0, left if self._serving() is None else min(left, self._hurry - spent)))
         except TimeoutError:
             if last.done():
                 return last.result()  # it ended this moment, or raised a TimeoutError of its own
-            before = self._before
-            if before is not None and self._serves():
-                return before[1]
-            raise NoAnswer from None
+            before = self._serving()
+            if before is None:
+                raise NoAnswer from None
+            return before[1]
 
-    def _serves(self) -> bool:
-        """Whether the last result may be given out while the next look is under way."""
-        return self._before is not None and self._now() - self._before[0] <= STALE
+    def _serving(self) -> tuple[float, T] | None:
+        """The last result, if it may be given out while the next look is under way."""
+        before = self._before
+        return before if before is not None and self._now() - before[0] <= STALE else None
 
     def forget(self) -> None:
-        """What was found until now counts no longer: something was changed."""
+        """Something was changed: what was found until now counts no longer, nor what a look that is under way finds.
+        Those who wait for it get that; for those who ask from now on a new one begins."""
         with self._lock:
-            self._changes += 1
-            self._until, self._before = self._now(), None
+            known = (*self._forgotten, self._last)
+            self._forgotten = [one for one in known if one is not None and not one.done()]
+            self._last = self._before = None
 
     def settle(self, seconds: float) -> None:
-        """Wait for a look that is under way, since it uses connections that are about to be closed."""
+        """Wait for looks that are under way, since they use connections that are about to be closed."""
         with self._lock:
-            last = self._last
-        if last is not None:
-            wait([last], seconds)
+            known = (*self._forgotten, self._last)
+        wait([one for one in known if one is not None], seconds)
 
     def _begin(self) -> Future[T]:
-        """Raises: RuntimeError, where the process may not start another thread."""
+        """Raises: RuntimeError, if the process may not start another thread."""
         future: Future[T] = Future()
-        began, changes = self._now(), self._changes
-        self._began = began
+        began = self._began = self._now()
 
         def run() -> None:
             try:
                 result = self._look()
-                self._before = self._now(), result
-                now = self._now()
-                serves = max(self._kept, min(LONGEST, SHARE * (now - began)))
-                self._until = now + serves if self._changes == changes else now
-                future.set_result(result)
             except BaseException as error:  # noqa: BLE001 - it is the callers'
-                self._before, self._until = None, self._now() + KEPT
+                self._keep(future, None, KEPT)
                 # A driver's SystemExit ends no caller.
                 future.set_exception(error if isinstance(error, Exception) else RuntimeError(type(error).__name__))
+            else:
+                now = self._now()
+                self._keep(future, (now, result), max(self._kept, min(LONGEST, SHARE * (now - began))))
+                future.set_result(result)
 
         threading.Thread(target=run, name="poller-http-look", daemon=True).start()
         return future
+
+    def _keep(self, future: Future[T], found: tuple[float, T] | None, seconds: float) -> None:
+        """What a look found, unless it was forgotten meanwhile."""
+        with self._lock:
+            if self._last is future:
+                self._before, self._until = found, self._now() + seconds

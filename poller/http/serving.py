@@ -52,16 +52,17 @@ def endpoints_of(
 
     def look() -> ShownHealth:
         made = [name for name in configured if name not in unmade]
-        found: list[PollerHealth] = []
+        found, without = Health(app_name="", healthy=True, computed_at=runtime.utcnow()), unmade
+        if app is not None:
+            found = found.model_copy(update={"app_name": app.app_name})
         if app is not None and made:
             try:
-                found = app.health(made).pollers
+                found = app.health(made)
             except ConfigError as error:  # a store that cannot be made
-                found = _unmade(app.app_name, dict.fromkeys(made, error), runtime)
-        name = "" if app is None else app.app_name
-        pollers = [*_unmade(name, unmade, runtime), *found]
+                without = dict.fromkeys(made, error) | unmade
+        pollers = [*_unmade(found.app_name, without, runtime), *found.pollers]  # of these each is as bad as can be
         healthy = all(one.healthy for one in pollers)
-        return shown_health(Health(app_name=name, healthy=healthy, computed_at=runtime.utcnow(), pollers=pollers))
+        return shown_health(found.model_copy(update={"pollers": pollers, "healthy": healthy}))
 
     if app is not None:
         app.import_parts()

@@ -10,15 +10,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from poller.admin.health import Health, HealthBound, PollerHealth, worst_first
+from poller.admin.failing import FailingOutput
+from poller.admin.health import Health, worst_first
+from poller.admin.status import LeaseOutput, PollerStatus
 from poller.admin.wired import WithoutSource
 from poller.config import PollerOptions
+from poller.delivery.result import BoundOutput
 from poller.http import Endpoints, Hosts, Keys
 from poller.http.looks import SharedLook
 from poller.http.page.detail_looks import DetailLooks
 from poller.http.page.details import DetailReader
 from poller.http.shown import shown_health
+from poller.model.conditions import view
 from poller.model.document import DeliveryError
+from poller.model.view import PollerFacts, PollerLimits
 from poller.stores import MemoryStore
 from tests.support.quarantine import Clock, entry, quarantine
 
@@ -26,15 +31,7 @@ NOW = datetime(2026, 11, 23, 13, 42, 17, tzinfo=UTC)
 HOSTILE = "</svg></style><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[2J\u202e\u2028\x85'\"&{{7*7}}"
 """What whoever can write the container may put anywhere in it."""
 _FIRST, _SECOND = "shop/worker-7f3a91", "shop/worker-c20b4e"
-_WELL = {
-    "exists": True,
-    "paused": False,
-    "halted": False,
-    "aside": 0,
-    "quarantined": 0,
-    "pending": 0,
-    "lag_seconds": 0.0,
-}
+_MINUTE = PollerLimits(following=lambda at: at + timedelta(minutes=1))
 
 
 class Noon(Clock):
@@ -52,68 +49,80 @@ def iso(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def poller(name: str, **facts: Any) -> PollerHealth:
-    """A poller that is well, but for these facts."""
-    return PollerHealth(name=name, **{"healthy": True, "last_commit": ago(40), "lag_seconds": 0.0, **_WELL, **facts})
+def poller(name: str, limits: PollerLimits = _MINUTE, bound: BoundOutput | None = None, **facts: Any) -> PollerStatus:
+    """A poller that committed 40 s ago and has nothing to do, but for these facts."""
+    known = PollerFacts(name=name, now=NOW, **{"committed_at": ago(40), **facts})
+    read = known.config is None and known.store is None and known.document in {"there", "none"}
+    asked = read and known.source is None
+    status = PollerStatus(
+        name=name,
+        app_name="shop",
+        document=f"state/shop/{name}.json",
+        exists=known.document == "there" if read else None,
+        paused=known.paused if read else None,
+        halted=known.halted if read else None,
+        committed_at=known.committed_at if read else None,
+        moved_at=known.moved_at if read else None,
+        lease=LeaseOutput(owner_id=known.worker, live=known.worker is not None) if read else LeaseOutput(),
+        failing=_failing(known) if read else FailingOutput(),
+        pending=known.pending if asked else None,
+        pending_capped=known.capped,
+        lag_seconds=(known.age or 0.0) if asked else None,
+        bound=bound,
+    )
+    return status.pictured(view(known, limits))
 
 
-def pollers() -> list[PollerHealth]:
+def _failing(known: PollerFacts) -> FailingOutput:
+    return FailingOutput(
+        failures=known.failures,
+        retry_at=known.retry_at,
+        aside=known.aside,
+        aside_due=known.aside_due,
+        quarantined=known.quarantined,
+    )
+
+
+def waits(rows: int, age: float, **facts: Any) -> dict[str, Any]:
+    """Facts of a poller with rows that may be read, the oldest of them so many seconds old."""
+    return {"readable": True, "pending": rows, "age": age, **facts}
+
+
+def pollers() -> list[PollerStatus]:
     """Of a shop on a day that is not its best."""
     return [
-        poller("customers", last_commit=ago(4), owner_id=_FIRST, pending=1240, lag_seconds=3.1),
-        poller(
-            "invoices",
-            healthy=False,
-            reason="Rows have waited 41 min and nothing was committed (8,214 rows).",
-            next_step="find out why no worker ticks; by hand: poller run invoices --once",
-            pending=8214,
-            lag_seconds=2477.0,
-            late_seconds=2460.0,
-            last_commit=ago(2530),
-        ),
-        poller("inventory", last_commit=ago(9)),
-        poller(
-            "ledger",
-            healthy=False,
-            reason="Its database cannot be reached, or did not answer in time.",
-            next_step="poller check ledger",
-            error="no answer",
-            pending=None,
-            lag_seconds=None,
-            last_commit=ago(320),
-        ),
-        poller("newsletter", exists=False, last_commit=None, aside=None, quarantined=None),
+        poller("customers", **waits(1240, 3.1, committed_at=ago(4), **at_work(2))),
+        poller("invoices", **waits(8214, 2477.0, committed_at=ago(2530))),
+        poller("inventory", committed_at=ago(9)),
+        poller("ledger", source="away", trouble="no answer from db7.example.com", committed_at=ago(320)),
+        poller("newsletter", document="none", committed_at=None),
         poller(
             "payments",
-            paused=True,
-            waiting_for="a person: it was paused by ana",
-            pending=317,
-            lag_seconds=5210.0,
-            last_commit=ago(5400),
+            **waits(317, 5210.0, paused=True, by="ana", why="waits for the new payment provider", at=ago(5300)),
+            committed_at=ago(5400),
         ),
-        poller("prices", last_commit=ago(70_000)),
+        poller("prices", committed_at=ago(70_000)),
         poller(
             "refunds",
-            backing_off_until=NOW + timedelta(seconds=90),
-            waiting_for="its next try at 2026-11-23 13:43:47Z, after 3 failed calls",
-            pending=12,
-            lag_seconds=214.0,
+            **waits(12, 214.0, failures=3, retry_at=NOW + timedelta(seconds=90), error_type="ReadTimeout"),
+            attempts=3,
+            error_text="Jane Doe's bank did not answer",
+            row="id=777",
+            row_key=("id=777",),
         ),
-        poller("returns", last_commit=ago(3700)),
+        poller("returns", committed_at=ago(3700)),
         poller(
             "shipments",
-            last_commit=ago(6),
-            owner_id=_FIRST,
-            pending=86,
-            lag_seconds=4.2,
-            aside=1,
-            quarantined=2,
-            bound=HealthBound(
-                kind="exact", age_seconds=8.5, held_by="transaction 48211 of reporting", held_seconds=6.1
-            ),
+            bound=BoundOutput(kind="exact", age_seconds=8.5, held_by="transaction 48211 of reporting"),
+            **waits(86, 4.2, committed_at=ago(6), aside=1, quarantined=2, **at_work(130)),
         ),
-        poller("suppliers", last_commit=ago(12)),
+        poller("suppliers", committed_at=ago(12)),
     ]
+
+
+def at_work(seconds: float, worker: str = _FIRST) -> dict[str, Any]:
+    """Facts of a poller whose worker has held its lease for so long."""
+    return {"worker": worker, "lease_live": True, "lease_since": ago(seconds), "heartbeat_age": 6.0, "expires_in": 54.0}
 
 
 def history(owners: Sequence[str] = (_SECOND, _FIRST), gaps: Sequence[int] = (21, 22, 38)) -> list[dict[str, Any]]:
@@ -179,7 +188,7 @@ def change(kind: str, minutes: float, by: str = "ana", reason: str | None = None
 class Shop:
     """Pollers, and what a store says of them."""
 
-    found: Callable[[], list[PollerHealth]] = pollers
+    found: Callable[[], list[PollerStatus]] = pollers
     clock: Noon = field(default_factory=Noon)
     looks: int = 0
 
@@ -212,7 +221,7 @@ class Shop:
     def endpoints(self, token: str | None = None, *, hosts: Sequence[str] = (), kept: float = 0.0) -> Endpoints:
         """As a server has them."""
         names = [one.name for one in self.found()]
-        look = SharedLook(self.look, kept=lambda _: kept, now=self.clock.monotonic)
+        look = SharedLook(self.look, kept=kept, now=self.clock.monotonic)
         return Endpoints(
             look, names, Keys(token), Hosts(hosts), details=DetailLooks(self.reader, now=self.clock.monotonic)
         )
@@ -259,11 +268,18 @@ def busy_shop() -> Shop:
 
 def hostile_shop() -> Shop:
     """Whoever can write the container has written what a page might run."""
-    bound = HealthBound(kind=HOSTILE, held_by=HOSTILE)
-    sick = poller("orders", healthy=False, reason=HOSTILE, next_step=HOSTILE, owner_id=HOSTILE, bound=bound, aside=1)
-    far = poller(
-        "far", lag_seconds=float("inf"), late_seconds=1e308, pending=2**53, last_commit=datetime.max.replace(tzinfo=UTC)
-    )
+    bound = BoundOutput(kind=HOSTILE, value=HOSTILE, held_by=HOSTILE, reason=HOSTILE)
+    said: dict[str, Any] = {"by": HOSTILE, "why": HOSTILE, "moved_by": HOSTILE, "moved_at": ago(1), "two_apps": HOSTILE}
+    wrong: dict[str, Any] = {
+        "source": "error",
+        "trouble": HOSTILE,
+        "step": HOSTILE,
+        "error_type": HOSTILE,
+        "error_text": HOSTILE,
+    }
+    sick = poller("orders", bound=bound, paused=True, failures=2, attempts=2, aside=1, row=HOSTILE,
+                  **said, **wrong, **at_work(3, HOSTILE))  # fmt: skip
+    far = poller("far", **waits(2**53, 1e308, committed_at=NOW))
     shop = Shop(lambda: [sick, poller(HOSTILE), far])
     lease = {"owner_id": HOSTILE, "fencing_token": 3, "heartbeat_at": iso(NOW)}
     entries = [{**entry, "owner": HOSTILE} for entry in history()]

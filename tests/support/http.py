@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from poller.admin.health import Health, PollerHealth
+from poller.admin.status import ConditionOutput
 from poller.http import Endpoints, Hosts, Keys
 from poller.http.looks import SharedLook
 from poller.http.shown import ShownHealth, shown_health
+from poller.model.view import Severity
 
 TOKEN = "a-token-of-32-characters-exactly"
 NOW = datetime(2026, 4, 7, 1, 23, 45, tzinfo=UTC)
@@ -26,12 +28,31 @@ SECURITY = {
 """Headers of every answer."""
 
 
+def poller(
+    name: str = "orders",
+    word: str = "idle",
+    severity: Severity = "well",
+    sentence: str = "Nothing waits.",
+    next_step: str | None = None,
+    **facts: Any,
+) -> PollerHealth:
+    """A poller of which one thing is so: if nothing else is given, that nothing waits."""
+    one = ConditionOutput(name=word, severity=severity, sentence=sentence, next_step=next_step)
+    return PollerHealth(
+        name=name,
+        healthy=severity != "unhealthy",
+        word=word,
+        severity=severity,
+        sentence=sentence,
+        next_step=next_step,
+        conditions=[one],
+        **facts,
+    )
+
+
 def health(*pollers: PollerHealth) -> Health:
     """Of these pollers, or of two that are well."""
-    several = pollers or (
-        PollerHealth(name="orders", healthy=True, pending=7, lag_seconds=12.5),
-        PollerHealth(name="refunds", healthy=True, pending=0, lag_seconds=0.0),
-    )
+    several = pollers or (poller(pending=7, lag_seconds=12.5), poller("refunds", pending=0, lag_seconds=0.0))
     return Health(app_name="shop", healthy=all(one.healthy for one in several), computed_at=NOW, pollers=list(several))
 
 
@@ -57,7 +78,7 @@ def endpoints(
     kept: float = 0.0,
 ) -> Endpoints:
     """Of two pollers; each request makes a look of its own, unless the last one is `kept`."""
-    look = SharedLook(asked or Asked(), kept=lambda _: kept)
+    look = SharedLook(asked or Asked(), kept=kept)
     return Endpoints(look, names, Keys(token, closed=closed), Hosts(hosts))
 
 

@@ -36,8 +36,6 @@ _BY_PEOPLE = frozenset(
     }
 )
 """Changes whose reason a person has typed. That of a halt, a worker's, names a row by its key and quotes its error."""
-_WORKER = "poller"
-"""Who halts."""
 
 
 @dataclass(frozen=True, slots=True)

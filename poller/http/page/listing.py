@@ -10,11 +10,11 @@ from typing import Any
 
 from poller.http.page.words import NOTHING, PageWord, When, condition, number, seconds, when
 from poller.http.shown import ShownHealth
+from poller.model.view import SEVERITIES
 
 MOST = 200
 """So many pollers are listed: the worst."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_RANK = {"bad": 0, "warn": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +41,25 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """The list. `counts`: how many pollers are unhealthy, need attention, and are well. `left`: are not listed."""
+    """The list. `counts`: how many pollers are unhealthy, give a warning, and are well. `left`: are not listed."""
 
     app_name: str
     at: str
-    counts: tuple[int, int, int]
+    counts: Sequence[int]
     lines: Sequence[Line]
     left: int
 
 
 def listing_of(health: ShownHealth) -> ListPage:
     """The list of an application's pollers."""
-    lines = [line_of(part, health.computed_at) for part in health.parts]
-    lines.sort(key=_rank)  # stable: the worst of each rank stays first
-    ranks = [_rank(line) for line in lines]
+    severities = [part["severity"] for part in health.parts]
     at = when(health.computed_at, health.computed_at)
     return ListPage(
         app_name=health.app_name,
         at="" if at is None else at.exact,
-        counts=(ranks.count(0), ranks.count(1), ranks.count(2)),
-        lines=lines[:MOST],
-        left=max(0, len(lines) - MOST),
+        counts=[severities.count(one) for one in reversed(SEVERITIES)],
+        lines=[line_of(part, health.computed_at) for part in health.parts[:MOST]],
+        left=max(0, len(severities) - MOST),
     )
 
 
@@ -82,7 +80,3 @@ def line_of(part: Mapping[str, Any], now: datetime) -> Line:
         no_commit=NOTHING if part["exists"] is None else "none yet",
         owner=part["owner_id"],
     )
-
-
-def _rank(line: Line) -> int:
-    return _RANK.get(line.condition.kind, 2)

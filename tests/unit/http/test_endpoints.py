@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from poller.admin.health import Health, PollerHealth
+from poller.admin.health import Health
 from poller.errors import StoreUnavailable
 from poller.http import ROUTES, Answer, Endpoints, Request
-from tests.support.http import SECURITY, TOKEN, Asked, endpoints, health
+from tests.support.http import SECURITY, TOKEN, Asked, endpoints, health, poller
 
 HOST = ("host", "localhost:8080")
 KEY = ("x-functions-key", TOKEN)
-SICK = PollerHealth(name="orders", healthy=False, reason="Rows have waited for 12 min.", pending=7, lag_seconds=720.0)
+LATE = "7 rows have waited 12 min, and no worker took them."
+SICK = poller("orders", "late", "unhealthy", LATE, "start a worker", pending=7, lag_seconds=720.0)
 
 
 def ask(served: Endpoints, path: str, *headers: tuple[str, str], method: str = "GET", **other: Any) -> Answer:
@@ -44,9 +45,10 @@ def test_pollers_are_listed_whatever_their_health() -> None:
     given = ask(endpoints(Asked(lambda: health(SICK))), "/api/pollers", KEY)
 
     assert given.status == 200
-    assert [(one["name"], one["healthy"], one["reason"]) for one in said(given)["pollers"]] == [
-        ("orders", False, "Rows have waited for 12 min.")
-    ]
+    (one,) = said(given)["pollers"]
+    assert (one["name"], one["healthy"], one["word"], one["severity"]) == ("orders", False, "late", "unhealthy")
+    assert (one["sentence"], one["next_step"]) == (LATE, "start a worker")
+    assert [each["name"] for each in one["conditions"]] == ["late"]
 
 
 def test_one_poller_is_described_alone() -> None:
@@ -69,7 +71,7 @@ def test_scale_says_how_much_waits(
     pending: int, aside_due: int, lag: float | None, shown: dict[str, float | None]
 ) -> None:
     """Never a zero where a worker has something to do: a scaler that reads zero stops it."""
-    one = PollerHealth(name="orders", healthy=True, pending=pending, aside_due=aside_due, lag_seconds=lag)
+    one = poller(pending=pending, aside_due=aside_due, lag_seconds=lag)
 
     given = ask(endpoints(Asked(lambda: health(one))), "/api/scale/orders", KEY)
 
@@ -78,7 +80,7 @@ def test_scale_says_how_much_waits(
 
 def test_scale_of_a_database_that_is_away_is_no_zero() -> None:
     """A scaler that reads zero stops the workers."""
-    one = PollerHealth(name="orders", healthy=False, error="no answer", pending=None)
+    one = poller("orders", "source_away", "unhealthy", "Its database cannot be reached.", pending=None)
 
     given = ask(endpoints(Asked(lambda: health(one))), "/api/scale/orders", KEY)
 
@@ -299,11 +301,10 @@ def test_every_answer_keeps_pages_and_caches_out(path: str, method: str) -> None
 
 
 def test_what_a_document_says_is_cut_escaped_and_redacted() -> None:
-    hostile = PollerHealth(
-        name="orders",
-        healthy=False,
-        reason="password=hunter2 \x1b[2J\u202eevil\u2028next\x7f",
-        error="postgresql://u:hunter2@db/shop " + "x" * 5_000,
+    hostile = poller(
+        sentence="password=hunter2 \x1b[2J\u202eevil\u2028next\x7f",
+        next_step="postgresql://u:hunter2@db/shop " + "x" * 5_000,
+        owner_id="password=hunter2",
     )
 
     body = ask(endpoints(Asked(lambda: health(hostile))), "/api/pollers", KEY).body
@@ -311,7 +312,7 @@ def test_what_a_document_says_is_cut_escaped_and_redacted() -> None:
     assert b"hunter2" not in body
     assert all(0x20 <= byte < 0x7F for byte in body)
     assert len(body) < 5_000
-    assert "\x1b" in json.loads(body)["pollers"][0]["reason"], "a program gets the text as it is"
+    assert "\x1b" in json.loads(body)["pollers"][0]["sentence"], "a program gets the text as it is"
 
 
 def test_a_fault_of_ours_is_500_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
@@ -331,7 +332,7 @@ def test_no_route_leaves_its_templates_names_open_to_an_endpoint() -> None:
         "health", "pollers", "pollers/{name}", "scale/{name}", "dashboard", "dashboard/{name}",
         "dashboard/{name}/changes",
     ]  # fmt: skip
-    named = [PollerHealth(name=name, healthy=True, pending=1) for name in ("health", "pollers", "scale")]
+    named = [poller(name, pending=1) for name in ("health", "pollers", "scale")]
     served = endpoints(Asked(lambda: health(*named)), names=["health", "pollers", "scale"])
     assert {said(ask(served, f"/api/pollers/{one.name}", KEY))["name"] for one in named} == {
         "health", "pollers", "scale",
