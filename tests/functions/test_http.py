@@ -206,8 +206,10 @@ def test_a_poller_that_cannot_be_made_is_unhealthy(served: Folder) -> None:
     assert ask(worker, "poller_health")[0] == 503
     status, _, body = ask(worker, "poller_details", route={"name": "refunds"})
     shown = json.loads(body)
-    assert (status, shown["healthy"]) == (200, False)
-    assert 'did you mean "batch_size"?' in shown["error"]
+    assert (status, shown["healthy"], shown["word"]) == (200, False, "misconfigured")
+    assert (shown["sentence"], shown["next_step"]) == ("Its configuration cannot be used.", "poller check refunds")
+    assert b"batch_sise" not in body, "what stands there is for those who may read it"
+    assert [one["name"] for one in json.loads(ask(worker, "poller_list")[2])["pollers"]] == ["refunds", "orders"]
     assert ask(worker, "poller_scale", route={"name": "refunds"})[0] == 503
     assert json.loads(ask(worker, "poller_details", route={"name": "orders"})[2])["healthy"]
 
@@ -219,7 +221,8 @@ def test_where_no_poller_can_be_made_health_is_503(served: Folder) -> None:
     assert ask(worker, "poller_health")[0] == 503
     shown = json.loads(ask(worker, "poller_list")[2])
     validator("health").validate(shown)
-    assert [one["healthy"] for one in shown["pollers"]] == [False]
+    assert [one["word"] for one in shown["pollers"]] == ["misconfigured"]
+    assert shown["healthy"] is False
 
 
 def test_a_blueprint_may_be_registered_on_an_app_of_ones_own(served: Folder) -> None:

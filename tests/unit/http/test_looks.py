@@ -27,6 +27,22 @@ class Slow:
         return self.times
 
 
+class Several:
+    """Looks each of which ends when the test says so, and finds its own number."""
+
+    def __init__(self) -> None:
+        self.go_on = [threading.Event() for _ in range(4)]
+        self.began = threading.Semaphore(0)
+        self.times = 0
+
+    def __call__(self) -> int:
+        self.times += 1
+        number = self.times
+        self.began.release()
+        assert self.go_on[number].wait(30)
+        return number
+
+
 def test_a_hundred_callers_at_once_cost_one_look_and_one_thread() -> None:
     slow = Slow()
     shared = SharedLook(slow, patience=30.0)
@@ -44,16 +60,19 @@ def test_a_hundred_callers_at_once_cost_one_look_and_one_thread() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "after", "looks"), [(0.5, 0.4, 1), (0.5, 0.6, 2), (60.0, 0.9, 1), (60.0, 1.1, 2), (-3.0, 0.0, 2)]
+    ("took", "after", "looks"),
+    [(0.0, 9.9, 1), (0.0, 10.1, 2), (4.0, 9.9, 1), (7.0, 13.9, 1), (7.0, 14.1, 2), (60.0, 19.9, 1), (60.0, 20.1, 2)],
 )
-def test_a_look_serves_for_a_moment_at_most(kept: float, after: float, looks: int) -> None:
+def test_a_look_serves_for_twice_as_long_as_it_took(took: float, after: float, looks: int) -> None:
+    """For `kept` at least, and for 20 s at most."""
     clock, times = [100.0], [0]
 
     def look() -> int:
         times[0] += 1
+        clock[0] += took
         return times[0]
 
-    shared = SharedLook(look, kept=lambda _: kept, now=lambda: clock[0])
+    shared = SharedLook(look, kept=10.0, patience=30.0, now=lambda: clock[0])
     shared.take()
     clock[0] += after
 
@@ -76,7 +95,7 @@ def test_a_look_that_hangs_is_waited_for_once_and_not_repeated() -> None:
     assert slow.times == 1
     slow.go_on.set()
     first.join(30)
-    assert served == [1], "whoever asked in time gets it"
+    assert served == [1], "a caller that asked in time gets it"
     assert shared.take() == 1, "and so does the next one"
 
 
@@ -161,3 +180,106 @@ def test_who_closes_connections_waits_for_a_look_under_way() -> None:
     assert slow.go_on.is_set()
     first.join(30)
     assert served == [1]
+
+
+# --- when something was changed
+
+
+def test_what_was_found_before_a_change_is_not_given_out() -> None:
+    looks = Several()
+    shared = SharedLook(looks, kept=60.0)
+    for one in looks.go_on:
+        one.set()
+    assert (shared.take(), shared.take()) == (1, 1)
+
+    shared.forget()
+
+    assert (shared.take(), shared.take()) == (2, 2)
+
+
+def test_a_failure_before_a_change_is_not_given_out() -> None:
+    found = [StoreUnavailable("away")]
+
+    def look() -> str:
+        if found:
+            raise found.pop()
+        return "back"
+
+    shared = SharedLook(look, now=lambda: 0.0)
+    with pytest.raises(StoreUnavailable):
+        shared.take()
+
+    shared.forget()
+
+    assert shared.take() == "back"
+
+
+@pytest.mark.parametrize("first", [1, 2], ids=["the old one ends first", "the new one ends first"])
+def test_a_look_under_way_at_a_change_is_not_kept(first: int) -> None:
+    """Those who waited for it get it, and those who ask after the change never do."""
+    looks = Several()
+    shared = SharedLook(looks, patience=30.0, kept=60.0, now=lambda: 0.0)
+    with ThreadPoolExecutor(2) as callers:
+        before = callers.submit(shared.take)
+        looks.began.acquire()
+        shared.forget()
+        after = callers.submit(shared.take)
+        looks.began.acquire()
+        waited = {1: before, 2: after}
+        for number in (first, 3 - first):
+            looks.go_on[number].set()
+            assert waited[number].result(30) == number
+
+    assert shared.take() == 2
+    assert looks.times == 2
+
+
+def test_a_look_that_hangs_at_a_change_keeps_no_page_waiting() -> None:
+    """The look after it is a caller's whole patience away from its end, not what is left of the one that hangs."""
+    clock, looks = [0.0], Several()
+    shared = SharedLook(looks, patience=8.0, now=lambda: clock[0])
+    with ThreadPoolExecutor(1) as callers:
+        before = callers.submit(shared.take)
+        looks.began.acquire()
+        clock[0] = 100.0
+        shared.forget()
+        looks.go_on[2].set()
+
+        assert shared.take() == 2
+        looks.go_on[1].set()
+        assert before.result(30) == 1
+
+
+def test_nothing_found_before_a_change_serves_while_the_next_hangs() -> None:
+    clock, looks = [0.0], Several()
+    shared = SharedLook(looks, patience=8.0, now=lambda: clock[0])
+    looks.go_on[1].set()
+    assert shared.take() == 1
+    shared.forget()
+    with ThreadPoolExecutor(1) as callers:
+        looks.began.acquire()
+        after = callers.submit(shared.take)
+        looks.began.acquire()
+        clock[0] = 8.1
+        with pytest.raises(NoAnswer):
+            shared.take()
+        looks.go_on[2].set()
+
+        assert after.result(30) == 2
+
+
+def test_who_closes_connections_waits_for_a_forgotten_look_too() -> None:
+    looks = Several()
+    shared = SharedLook(looks)
+    with ThreadPoolExecutor(1) as callers:
+        before = callers.submit(shared.take)
+        looks.began.acquire()
+        shared.forget()
+        looks.go_on[2].set()
+        assert shared.take() == 2
+        threading.Timer(0.05, looks.go_on[1].set).start()
+
+        shared.settle(30)
+
+        assert looks.go_on[1].is_set()
+        assert before.result(30) == 1

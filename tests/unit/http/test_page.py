@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from poller.admin.health import PollerHealth
+from poller.admin.status import PollerStatus
 from poller.errors import StoreUnavailable
 from poller.http import Answer, Endpoints, Request
 from tests.support.dashboard import (
     NOW,
     Shop,
+    ago,
+    at_work,
     busy_shop,
     change,
     document,
@@ -23,6 +25,7 @@ from tests.support.dashboard import (
     iso,
     poller,
     waiting,
+    waits,
 )
 from tests.support.foreign import VALUES, paths, with_value
 from tests.support.http import SECURITY, TOKEN
@@ -145,15 +148,38 @@ def test_the_list_has_the_worst_first_and_says_why() -> None:
     given = ask(busy_shop().endpoints())
 
     assert given.status == 200
-    assert names(given)[:5] == ["invoices", "ledger", "payments", "refunds", "shipments"]
-    assert "Rows have waited 41 min" in text(given)
+    assert names(given)[:6] == ["ledger", "invoices", "refunds", "payments", "shipments", "customers"]
+    assert "8,214 rows have waited 40 min, and no worker took them." in text(given)
     assert "Next: poller check ledger" in text(given)
-    assert "<strong>2</strong> unhealthy" in text(given)
+
+
+def test_the_list_counts_pollers_by_their_severity() -> None:
+    given = ask(busy_shop().endpoints())
+
+    counted = re.findall(r"<strong>(\d+)</strong> ([a-z ]+)</li>", text(given))
+    assert counted == [("2", "unhealthy"), ("3", "to look at"), ("6", "well")]
+
+
+def test_a_poller_that_never_committed_has_none_yet() -> None:
+    """The creation of its document is no commit, and no reset is."""
+    shop = Shop(
+        lambda: [
+            poller("created", committed_at=None, created_at=ago(60)),
+            poller("moved", committed_at=None, moved_at=ago(60), moved_by="reset-to-cursor by ana"),
+            poller("away", store="away"),
+        ]
+    )
+    shop.put("created", document("created"))
+    row = re.findall(r'data-head="Last commit">(.*?)</td>', text(ask(shop.endpoints())))
+    page = text(ask(shop.endpoints(), f"{LIST}/created"))
+
+    assert row == ["–", "none yet", "none yet"], "the worst first: of the one whose store is away nothing is known"
+    assert "<dt>Last commit</dt><dd>none yet</dd>" in page
 
 
 def test_of_more_than_200_pollers_the_worst_are_listed() -> None:
     many = [poller(f"p{number:04}") for number in range(1000)]
-    sick = [poller(f"p{number:04}", healthy=False, reason="Late.", late_seconds=number) for number in range(1000, 1200)]
+    sick = [poller(f"p{n:04}", **waits(1, 3600.0 + n), committed_at=ago(3600 + n)) for n in range(1000, 1200)]
     given = ask(Shop(lambda: [*many, *sick]).endpoints())
 
     assert names(given) == [f"p{number:04}" for number in reversed(range(1000, 1200))]
@@ -162,7 +188,7 @@ def test_of_more_than_200_pollers_the_worst_are_listed() -> None:
 
 @pytest.mark.parametrize("path", [LIST, ONE])
 def test_what_is_not_known_is_503_and_names_no_place(path: str) -> None:
-    def outage() -> list[PollerHealth]:
+    def outage() -> list[PollerStatus]:
         raise StoreUnavailable("https://shopstate.blob.core.windows.net: no answer, AccountKey=c2VjcmV0")
 
     shop = busy_shop()
@@ -186,7 +212,7 @@ def test_a_pollers_page_says_what_the_store_knows() -> None:
         "A worker is at work",
         "shop/worker-7f3a91",
         "transaction 48211 of reporting",
-        "Held back for 6.1 s",
+        "Held back.",
         "tokens 41 to 49",
         "AddressUnknown",
         "requests.exceptions.ReadTimeout",
@@ -202,9 +228,10 @@ def test_a_pollers_page_says_what_the_store_knows() -> None:
 
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_halt_says_nothing_of_the_row_and_its_error(paused: bool) -> None:
-    """Its reason names the row by its key, and quotes the handler's error."""
+    """Its reason in the trail names the row by its key, and quotes the handler's error."""
     reason = "row orders/id=777/2026-11-23_13:49:46 failed 5 times: ValueError: Jane Doe has no address"
-    shop = Shop(lambda: [poller("orders", healthy=False, halted=True, reason="It is halted: a row failed too often.")])
+    failed = {"error_type": "ValueError", "error_text": "Jane Doe has no address", "row": "id=777"}
+    shop = Shop(lambda: [poller("orders", halted=True, paused=paused, by="poller", **failed)])
     control = {"halted": True, "paused": paused, "by": "poller", "reason": reason}
     error = {"type": "ValueError", "message": "Jane Doe has no address"}
     shop.put("orders", document("orders", control=control, delivery={"attempts": 5, "last_error": error}))
@@ -214,8 +241,41 @@ def test_a_halt_says_nothing_of_the_row_and_its_error(paused: bool) -> None:
 
     assert "id=777" not in shown
     assert "Jane" not in shown
-    assert "It is halted: a row failed too often." in shown
-    assert "last failed with ValueError" in shown
+    assert "Halted: a row failed too often." in shown
+    assert "Its last error: ValueError." in shown
+
+
+def test_a_pollers_page_says_all_that_is_so_and_no_detail() -> None:
+    """`detail` and `do` of a condition are an operator's: no answer over HTTP has them."""
+    private = {"error_text": "Jane Doe has no address", "row": "id=777", "row_key": ("id=777",), "trouble": "at db7"}
+    facts = {"failures": 3, "attempts": 3, "error_type": "AddressUnknown", **private}
+    also = {"null_cursors": 2, "quarantined": 1, "two_apps": "Another: C:/jobs/poller.toml", **at_work(5)}
+    shop = Shop(lambda: [poller("orders", **waits(3, 90.0), **facts, **also)])
+    error = {"type": "AddressUnknown", "message": "Jane Doe has no address"}
+    shop.put("orders", document("orders", delivery={"attempts": 3, "last_error": error}))
+    served = shop.endpoints()
+
+    page = text(ask(served, f"{LIST}/orders"))
+    answers = [text(ask(served, f"/api/{path}")) for path in ("health", "pollers", "pollers/orders")]
+
+    (status,) = shop.found()
+    assert [one.name for one in status.conditions] == ["failing", "quarantined", "unread", "two_apps", "working"]
+    assert [one.sentence for one in status.conditions if f"<p>{one.sentence}</p>" not in page] == []
+    assert "<p>Its last error: AddressUnknown.</p>" in page
+    assert {one.detail is None for one in status.conditions} == {True, False}
+    assert any("--pk id=777" in (one.do or "") for one in status.conditions)
+    for answer in [page, text(ask(served)), *answers]:
+        assert [private for private in ("Jane", "777", "db7", "C:/jobs") if private in answer] == []
+    assert [field for field in ('"detail"', '"do"') for answer in answers if field in answer] == []
+
+
+def test_beside_nothing_to_do_a_page_says_what_is_so() -> None:
+    shop = Shop(lambda: [poller("orders", aside=2, moved_at=ago(30), moved_by="reset-to-cursor by ana")])
+
+    shown = text(ask(shop.endpoints(), f"{LIST}/orders"))
+
+    assert "<p>2 rows set aside, tried again automatically.</p>" in shown
+    assert "<p>Its checkpoint was moved 30 s ago (reset-to-cursor by ana); nothing was committed since.</p>" in shown
 
 
 def test_gaps_are_gaps_and_a_cursor_without_time_has_no_lag() -> None:
@@ -237,10 +297,10 @@ def test_gaps_are_gaps_and_a_cursor_without_time_has_no_lag() -> None:
     ("document_of", "says"),
     [
         (None, "Nothing was committed in the last five hours."),
-        (b"not JSON", "Its state document cannot be read, or is missing."),
-        (document("other"), "Its state document cannot be read, or is missing."),
+        (b"not JSON", "Its state document cannot be read."),
+        (document("other"), "Its state document cannot be read."),
         (document("orders", history=[{**history()[0], "at": "9999-12-31T23:59:59Z"}]), "Nothing was committed"),
-        (document("orders", control={"halted": True, "by": "poller"}), "halted</span>"),
+        (document("orders", control={"halted": True, "by": "poller"}), "poller resume orders"),
         (document("orders", lease={"owner_id": "w", "fencing_token": 2**53}), "9,007,199,254,740,992"),
     ],
     ids=["no document", "no JSON", "another's", "from the future", "halted", "a large token"],
@@ -290,17 +350,18 @@ def test_hostile_texts_are_shown_as_texts(path: str) -> None:
 
 
 def test_long_texts_are_cut() -> None:
-    sick = poller("orders", healthy=False, reason="r" * 100_000, owner_id="o" * 100_000)
+    sick = poller("orders", paused=True, by="b", why="r" * 100_000, **at_work(5, "o" * 100_000))
     shown = text(ask(Shop(lambda: [sick]).endpoints()))
 
     assert "o" * 299 + "…" in shown
     assert "o" * 300 not in shown
-    assert "r" * 2001 not in shown
+    assert "r" * 299 + "…" in shown
+    assert "r" * 300 not in shown
 
 
 def test_secrets_in_texts_of_the_store_are_not_shown() -> None:
     secret = "postgresql://app:hunter2-secret@db/shop AccountKey=c2VjcmV0c2VjcmV0"
-    shop = Shop(lambda: [poller("orders", healthy=False, reason=f"no: {secret}", error=secret)])
+    shop = Shop(lambda: [poller("orders", paused=True, by=secret, why=secret, **at_work(5, secret))])
     shop.put("orders", document("orders", control={"paused": True, "by": "ana", "reason": secret}))
     shop.audit("orders", change("pause", 3, "ana", secret))
 
