@@ -221,7 +221,7 @@ class App:
             self.backfills,
             documents,
             connections=self.config.connections,
-            seen=self.remembered(),
+            seen=self._remembered_of(pollers),
             beside=self.beside,
         )
 
@@ -258,6 +258,11 @@ class App:
             finally:
                 self._noticing.release()
         return None if known is None else known[1]
+
+    def _remembered_of(self, pollers: Sequence[Poller]) -> dict[str, Seen]:
+        """As `remembered`, which is asked for only if a row does not say when it came."""
+        numbers = any(one.source.describe().cursor_kind != "timestamp+pk" for one in pollers)
+        return self.remembered() if numbers else {}
 
     def remembered(self) -> dict[str, Seen]:
         """What looks remember of each poller. Raises: ConfigError, for a store that cannot be made."""
@@ -296,7 +301,7 @@ class App:
             with suppress(PollerError):
                 self.poller(name)
         with once.command():
-            seen, beside = self.remembered() if made else {}, self.beside
+            seen, beside = self._remembered_of(made), self.beside
             looks = [
                 look_into(one, load_handler=partial(_handler, one), folder=one.origin.folder, seen=seen, beside=beside)
                 for one in made

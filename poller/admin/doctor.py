@@ -83,7 +83,8 @@ def examine(
         silent: why the database is not asked. seen, beside: as of `poller.admin.look.look`.
     """
     found = _examined(poller, load_handler, folder, silent)
-    return [*found, _delivery(look(poller, silent=silent, seen=seen, beside=beside))]
+    explained = any(one.severity == "error" for one in found)
+    return [*found, _delivery(look(poller, silent=silent, seen=seen, beside=beside), explained=explained)]
 
 
 def _examined(
@@ -295,11 +296,21 @@ def _state(poller: WiredPoller, operator: Operator, copy: Copy | None, findings:
     return [ok("state", f"readable; the checkpoint is at {copy.state.checkpoint.cursor or 'the beginning'}")]
 
 
-def _delivery(status: PollerStatus) -> Finding:
-    """Whether it delivers, as `poller status` says it."""
+_LOOKED_INTO = frozenset(
+    {
+        *("misconfigured", "store_away", "unreadable", "other_source", "source_away", "source_unreadable"),
+        *("source_behind", "unread"),
+    }
+)
+"""Conditions whose cause other findings name."""
+
+
+def _delivery(status: PollerStatus, *, explained: bool) -> Finding:
+    """Whether it delivers, as `poller status` says it. `explained`: another finding is an error."""
     said = [one for one in status.conditions if one.severity != "well"] or status.conditions[:1]
-    text = " ".join(f"{one.sentence} {one.detail}".strip() if one.detail else one.sentence for one in said)
-    step = next((step for one in said if (step := one.do or one.next_step)), "")
+    more = [one for one in said if not (explained and one.name in _LOOKED_INTO)]
+    text = " ".join(f"{one.sentence} {one.detail}" if one.detail and one in more else one.sentence for one in said)
+    step = next((step for one in more if (step := one.do or one.next_step)), "")
     if status.severity == "well":
         return ok("delivery", text)
     return (error if status.severity == "unhealthy" else warn)("delivery", text, step)

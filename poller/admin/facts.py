@@ -26,7 +26,7 @@ from poller.model.memory import is_ahead
 from poller.model.redact import error_line
 from poller.model.schedule import Schedule
 from poller.model.view import PollerFacts, PollerLimits
-from poller.ports import Bound, Lag, Page
+from poller.ports import Bound, Page
 
 _MOVES = frozenset({"reset-to-beginning", "reset-to-cursor", "reset-to-checkpoint", "clone-checkpoint", "import"})
 """Changes that say where a checkpoint stands."""
@@ -101,27 +101,21 @@ def facts_of(name: str, copy: Copy, poller: WiredPoller, now: datetime) -> Polle
     )
 
 
-def with_rows(facts: PollerFacts, page: Page, lag: Lag | None, row: Cursor | None, null_cursors: int) -> PollerFacts:
-    """With what the database says.
-
-    Args:
-        page: of one row. lag: asked after it; None if what waits could not be counted in time. row: the row that fails,
-            if that is known. null_cursors: how many rows have no value in the cursor column.
-    """
+def with_page(facts: PollerFacts, page: Page, row: Cursor | None) -> PollerFacts:
+    """With what a page of one row says. `row`: the one that fails, if that is known."""
     bound, key = page.bound, {} if row is None else row.tiebreaker or {}
     readable = len(page.rows) > 0
     parts = tuple(f"{name}={value}" for name, value in key.items())
+    uncounted = readable and not facts.pending
     return replace(
         facts,
         readable=readable,
-        pending=int(readable) if lag is None else lag.pending,
-        capped=(lag is None and readable) or (lag is not None and lag.pending_capped),
-        age=None if lag is None or not lag.pending else lag.seconds,
+        pending=1 if uncounted else facts.pending,
+        capped=uncounted or facts.capped,
         distance=0.0 if is_held(bound) else bound.age_seconds or 0.0,
         held_by=bound.held_by,
         clock_back=bound.clock_back,
         below_checkpoint=bound.below_checkpoint,
-        null_cursors=null_cursors,
         row=", ".join(parts) or None,
         row_key=parts,
         searching=facts.searching and row is None,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic
 
-from poller.admin.facts import ended, facts_of, limits_of, with_rows
+from poller.admin.facts import ended, facts_of, limits_of, with_page
 from poller.admin.failing import with_row
 from poller.admin.quick import QuickLooks
 from poller.admin.status import NEVER_RAN, PollerStatus, S, with_document
@@ -22,9 +22,10 @@ from poller.delivery.watches import PENDING_CAP
 from poller.errors import SourceError, SourceUnavailable
 from poller.lease.state_file import Copy
 from poller.model.conditions import view
+from poller.model.cursor import Cursor
 from poller.model.memory import Seen, remembered
 from poller.model.view import PollerFacts, PollerLimits
-from poller.ports import InspectableSource, Lag, Source
+from poller.ports import InspectableSource, Lag, Page, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,12 @@ class Look:
             if nulls is not None:
                 return _with_nothing(looked, poller.source, nulls)
             with self._asked() as source:
-                looked = _with_rows(looked, source, copy, poller)
+                looked = self._with_rows(looked, source, copy)
             self._noted(looked, complete=copy is not None)
             return looked
         except Exception as error:  # noqa: BLE001
             self._noted(looked, complete=False)
-            return looked.ended(error)
+            return self.so_far.ended(error)
 
     def unanswered(self, error: SourceUnavailable) -> Looked[PollerStatus]:
         """What there is of it if the database did not answer in time."""
@@ -127,6 +128,31 @@ class Look:
         now = copy.server_time or now
         facts = replace(facts_of(self.name, copy, self._poller, now), two_apps=self._beside)
         return replace(looked, status=with_document(looked.status, copy, self._poller, facts), facts=facts)
+
+    def _with_rows(self, looked: Looked[PollerStatus], source: Source, copy: Copy | None) -> Looked[PollerStatus]:
+        """What waits, and what will never be read. Raises: SourceError, FingerprintMismatch, ConfigError."""
+        poller, cursor = self._poller, looked.status.cursor
+        state = None if copy is None else copy.state
+        if state is None:
+            cursor = source.start()
+            looked = replace(looked, status=looked.status.model_copy(update={"cursor": cursor}))
+        else:
+            check_fingerprint(poller.name, state, source)
+            check_ordering_key(poller.name, state, source, poller.options.ordering_key)
+            source.recall(state.bound or {})
+        with reads_of(poller.name, state, source):
+            try:
+                page = source.page(cursor, 1)
+            except SourceUnavailable:
+                raise
+            except SourceError:  # what can be counted is shown all the same
+                with contextlib.suppress(SourceError):
+                    self.so_far = _counted(looked, _lag(source, cursor), _null_cursors(source))
+                raise
+            looked = self.so_far = _counted(looked, _lag(source, cursor), _null_cursors(source))
+        if state is not None:  # by now the server was asked what the names in the configuration mean
+            check_fingerprint(poller.name, state, source)
+        return _with_page(looked, page, poller)
 
     def _noted(self, looked: Looked[PollerStatus], *, complete: bool) -> None:
         if self._quick is not None:
@@ -172,38 +198,35 @@ def look(
     return status
 
 
-def _with_rows(
-    looked: Looked[PollerStatus], source: Source, copy: Copy | None, poller: WiredPoller
-) -> Looked[PollerStatus]:
-    """What waits, and what will never be read. Raises: SourceError, FingerprintMismatch, ConfigError."""
-    status = looked.status
-    if copy is None:
-        status = status.model_copy(update={"cursor": source.start()})
-    else:
-        check_fingerprint(poller.name, copy.state, source)
-        check_ordering_key(poller.name, copy.state, source, poller.options.ordering_key)
-        source.recall(copy.state.bound or {})
-    with reads_of(poller.name, None if copy is None else copy.state, source):
-        page = source.page(status.cursor, 1)
-        lag = _lag(source, status)
-        nulls = _null_cursors(source)
-    if copy is not None:  # by now the server was asked what the names in the configuration mean
-        check_fingerprint(poller.name, copy.state, source)
-    first = page.cursors[0] if page.cursors else None
-    alone = (lag is not None and lag.pending == 1) or poller.options.batch_size == 1
-    known = with_row(status.failing, first, alone=alone, max_attempts=poller.options.max_attempts)
-    found = {
-        "bound": BoundOutput.model_validate(page.bound, from_attributes=True),
+def _counted(looked: Looked[PollerStatus], lag: Lag | None, nulls: int | None) -> Looked[PollerStatus]:
+    known = {
         "lag_seconds": None if lag is None else lag.seconds,
         "pending": None if lag is None else lag.pending,
         "pending_capped": lag is not None and lag.pending_capped,
-        "above_bound": not page.rows and lag is not None and lag.pending > 0,
         "null_cursors": None if nulls is None else min(nulls, PENDING_CAP),
         "null_cursors_capped": nulls is not None and nulls > PENDING_CAP,
-        "failing": known,
     }
-    facts = with_rows(looked.facts, page, lag, known.row, nulls or 0)
-    return replace(looked, status=status.model_copy(update=found), facts=facts)
+    facts = replace(
+        looked.facts,
+        pending=0 if lag is None else lag.pending,
+        capped=lag is not None and lag.pending_capped,
+        age=None if lag is None or not lag.pending else lag.seconds,
+        null_cursors=nulls or 0,
+    )
+    return replace(looked, status=looked.status.model_copy(update=known), facts=facts)
+
+
+def _with_page(looked: Looked[PollerStatus], page: Page, poller: WiredPoller) -> Looked[PollerStatus]:
+    status = looked.status
+    first = page.cursors[0] if page.cursors else None
+    alone, most = status.pending == 1 or poller.options.batch_size == 1, poller.options.max_attempts
+    failing = with_row(status.failing, first, alone=alone, max_attempts=most)
+    known = {
+        "bound": BoundOutput.model_validate(page.bound, from_attributes=True),
+        "above_bound": not page.rows and bool(status.pending),
+        "failing": failing,
+    }
+    return replace(looked, status=status.model_copy(update=known), facts=with_page(looked.facts, page, failing.row))
 
 
 def _with_nothing(looked: Looked[PollerStatus], source: Source, nulls: int) -> Looked[PollerStatus]:
@@ -212,10 +235,10 @@ def _with_nothing(looked: Looked[PollerStatus], source: Source, nulls: int) -> L
     return replace(looked, status=found, facts=replace(looked.facts, null_cursors=nulls))
 
 
-def _lag(source: Source, status: PollerStatus) -> Lag | None:
+def _lag(source: Source, cursor: Cursor | None) -> Lag | None:
     """None if what waits cannot be counted in time, although a page could be read."""
     try:
-        return source.lag(status.cursor, cap=PENDING_CAP)
+        return source.lag(cursor, cap=PENDING_CAP)
     except SourceUnavailable:
         return None
 

@@ -220,7 +220,7 @@ class _Judge:
                 f"Halted{when}: {why}.",
                 f"fix it, then: poller resume {f.name}",
                 None if f.paused else f.at,
-                detail=self.error,
+                detail=f.why if f.why and not f.paused else self.error,
             )
 
     def _source(self) -> Iterator[Condition]:
@@ -243,7 +243,8 @@ class _Judge:
                 "source_behind",
                 "unhealthy",
                 "The database has not come as far as the checkpoint; no row is read.",
-                f"say where to go on: poller reset-to-cursor {f.name}, or poller reset-to-beginning {f.name}",
+                f"say where to go on: poller reset-to-cursor {f.name} --value TEXT --pk COLUMN=VALUE, or poller"
+                f" reset-to-beginning {f.name}",
             )
         if f.clock_back is not None:
             long = f.clock_back > self.o.patience
@@ -251,7 +252,9 @@ class _Judge:
                 "clock_behind",
                 "unhealthy" if long else "warning",
                 f"The database's clock is {span(f.clock_back)} behind what it was; rows wait until it has passed that.",
-                f"correct the stamps; then: poller reset-to-cursor {f.name}" if long else None,
+                f"correct the stamps; then: poller reset-to-cursor {f.name} --value TEXT --pk COLUMN=VALUE"
+                if long
+                else None,
             )
 
     def _calls(self) -> Iterator[Condition]:
@@ -290,12 +293,12 @@ class _Judge:
         again = f"; next try {f'in {span(max(1.0, left))}' if left > 0 else 'with the next tick'}"
         again = "" if self.stopped else again
         text = f"Failing{long}{calls}{again}." if self._row_failed else f"Its handler asked to wait{again}."
-        step = "if every row fails, wait; else fix the row or the handler"
+        step = None if f.paused else "if every row fails, wait; else fix the row or the handler"
         key = " ".join(f"--pk {quote(part)}" for part in f.row_key)
         passed = f"; to pass the row: poller quarantine add {f.name} {key}" if key else ""
         since = self.wait.since if stalled is not None else f.error_at
         severity = "warning" if f.paused else self.grows()
-        return Condition("failing", severity, text, step, since, detail=self.error, do=step + passed)
+        return Condition("failing", severity, text, step, since, detail=self.error, do=step and step + passed)
 
     def _waits(self) -> Iterator[Condition]:
         """Of rows that nothing else explains."""

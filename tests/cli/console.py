@@ -161,6 +161,6 @@ def at_work(console: Console, owner: str = "host/somebody", *, kept: bool = Fals
 
 
 def word(console: Console, name: str = "orders") -> str:
-    """What stands behind its name: whether it works."""
+    """What stands behind its name."""
     (line,) = [line for line in console.run("status", name).out.splitlines() if line.startswith(f"{name}  ")]
-    return line.partition(f"{name}  ")[2].partition(": ")[0]
+    return line.partition(f"{name}  ")[2].partition("  ")[0]

@@ -44,7 +44,7 @@ def test_status_shows_it_beneath_its_poller_until_it_is_finished(halted: Console
     assert shown["cursor"]["tiebreaker"] == {"id": 29}
     assert shown_backfills(halted, "invoices") == []
     table = [line.split()[:2] for line in halted.run("status").out.splitlines()]
-    assert table[1:4] == [["orders", "never"], ["replay", "halted"], ["invoices", "idle"]]
+    assert table[1:4] == [["orders", "new"], ["replay", "halted"], ["invoices", "idle"]]
     assert "backfill" not in halted.run("status", "invoices").out
     orders = halted.run("status", "orders").out
     for said in ("replay  halted", f"from {FROM}", f"not including {TO}", "20 rows left", "begun by ada", "ValueError"):
@@ -55,7 +55,8 @@ def test_status_shows_it_beneath_its_poller_until_it_is_finished(halted: Console
     (shown,) = shown_backfills(halted, "replay")
     assert (shown["finished"], shown["pending"]) == (True, 0)
     assert shown["finished_at"].endswith("Z")
-    assert halted.run("status", "replay").out.startswith("replay  finished\n  backfill  of orders, from ")
+    said = "replay  finished\n  why       Every row of the range was delivered.\n  backfill  of orders, from "
+    assert halted.run("status", "replay").out.startswith(said)
 
 
 def test_one_paused_at_work_ends_after_its_batch_and_resumes(project: Project) -> None:
@@ -275,7 +276,9 @@ def test_on_servers_it_costs_an_idle_poller_nothing(
     mark = azurite.mark()
     (shown,) = done(project, "status", schema="status").json["backfills"]
     looked = [r for r in azurite.requests(since=mark) if r.method == "GET"]  # and its worker renews its lease
-    assert len(looked) == 3, "the poller's document, one listing, and the backfill's document"
+    mine = [one for one in looked if "configurations" not in one.path + one.query]
+    assert len(mine) == 3, "the poller's document, one listing, and the backfill's document"
+    assert len(looked) == 5, "and which configurations work under this name"
     assert (shown["name"], shown["poller"], shown["paused"]) == ("replay", "orders", False)
     done(project, "pause", "replay", "--yes")
     (project.folder / "wait").unlink()

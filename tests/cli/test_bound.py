@@ -22,12 +22,12 @@ def numbered(project: Project) -> Console:
     return console
 
 
-def test_a_poller_whose_database_went_back_is_shown_as_held(project: Project) -> None:
+def test_a_database_that_went_back_is_the_word(project: Project) -> None:
     console = numbered(project)
     (status,) = console.run("status", "orders", "--json").json["pollers"]
     assert status["bound"]["below_checkpoint"] is True
     screen = console.run("status", "orders").out
-    assert screen.startswith("orders  held")
+    assert screen.startswith("orders  source behind ")
     assert "reset-to-cursor orders --value" in screen
     severity, message = _checked(console)
     assert severity == "error"
@@ -57,10 +57,10 @@ def test_a_reset_ends_the_hold(project: Project) -> None:
     assert console.state()["checkpoint"]["cursor"]["value"] == "4"
 
 
-def test_a_row_above_the_bound_is_shown_as_waiting(project: Project) -> None:
+def test_a_row_above_the_bound_is_shown(project: Project) -> None:
     console = ran(project)
     project.execute("INSERT INTO orders VALUES (?, ?)", (6, "2099-01-01 00:00:00"))
-    assert word(console) == "waiting"
+    assert word(console) == "settling"
     status = console.run("status", "--json").json["pollers"][0]
     assert (status["above_bound"], status["pending"]) == (True, 1)
     shown = f"1 row waits above the bound {status['bound']['value'][:10]}"

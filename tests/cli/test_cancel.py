@@ -249,10 +249,10 @@ def test_status_does_not_say_that_its_batch_is_finished_first(project: Project) 
     assert word(console) == "working"
     console.done("cancel", "orders", "--yes", "--no-wait", "--reason", "the wrong warehouse")
     assert word(console) == "cancelling"
-    assert "  cancelled by " in console.run("status").out
+    assert "  why       Cancelling by " in console.run("status").out
     (project.folder / "wait").unlink()
     end(worker)
     assert word(console) == "paused"
-    assert "  paused    by " in console.run("status").out
+    assert "  why       Paused by " in console.run("status").out
     assert project.lines("seen")
     assert console.state()["checkpoint"]["cursor"] is None

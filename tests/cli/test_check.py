@@ -55,7 +55,7 @@ def test_each_finding_is_fixed_by_its_own_statement(
     configure(project, url, 'cursor_time_zone = "UTC"')
     first = project.run("check", "--json")
     assert first.code == 1
-    assert wrong(first) == {"nulls": "error", "index": "warn", "plan": "warn"}
+    assert wrong(first) == {"nulls": "error", "index": "warn", "plan": "warn", "delivery": "error"}
     assert "2 rows have no value" in found(first)["nulls"]["message"]
     assert found(first)["index"]["fix"].startswith("CREATE INDEX orders_updated_at_id ON orders (updated_at, id)")
     assert fix(url, first)
@@ -78,7 +78,7 @@ def test_a_key_that_is_none_is_an_error_with_the_statement(
     configure(project, url, 'cursor_time_zone = "UTC"')
     ended = project.run("check", "--json")
     assert ended.code == 1
-    assert wrong(ended) == {"key": "error"}
+    assert wrong(ended) == {"key": "error", "delivery": "error"}
     assert any(statement.startswith("CREATE UNIQUE INDEX") for statement in fix(url, ended))
     assert "key" not in wrong(project.run("check", "--json"))
 
@@ -273,8 +273,8 @@ def test_handler_host_and_pause_are_looked_at(project: Project) -> None:
     assert project.run("run", "--once").code == 0
     assert project.run("pause", "orders", "--yes", "--reason", "night").code == 0
     shown = found(project.run("check", "--json"))
-    assert shown["state"]["fix"] == "poller resume orders"
-    assert "night" in shown["state"]["message"]
+    assert shown["delivery"]["fix"] == "poller resume orders"
+    assert "night" in shown["delivery"]["message"]
     assert shown["host"]["severity"] == "ok"
 
 
@@ -289,7 +289,8 @@ def test_an_unreachable_database_hides_no_other_finding(project: Project) -> Non
     configure(project, f"postgresql+psycopg://shop:geheim-7@127.0.0.1:{free_port()}/shop")
     ended = project.run("check", "--json")
     assert ended.code == 1
-    assert wrong(ended) == {"database": "error"}
+    assert wrong(ended) == {"database": "error", "delivery": "error"}
+    assert found(ended)["delivery"]["message"] == "Its database cannot be reached."
     assert found(ended)["storage"]["severity"] == "ok"
     assert "geheim-7" not in ended.out + ended.err
 
@@ -364,7 +365,7 @@ def test_storage_that_may_not_be_listed_is_an_error(project: Project, azurite: A
     assert project.run("run", "--once").code == 1
     assert ended.code == 1
     assert found(ended)["storage"]["severity"] == "ok", "documents may be read and written"
-    assert wrong(ended) == {"listing": "error"}
+    assert wrong(ended) == {"listing": "error", "delivery": "error"}
     assert "Listing is not permitted" in found(ended)["listing"]["message"]
     assert "srt=co" in found(ended)["listing"]["fix"]
     assert token not in ended.out + ended.err

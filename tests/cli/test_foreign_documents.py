@@ -170,7 +170,7 @@ def test_every_command_accepts_any_time_in_the_document(project: Project, text: 
         checkpoint=state["checkpoint"] | {"updated_at": text},
         control=state["control"] | {"paused": True, "at": text, "by": "ada"},
     )
-    shown = console.run("status")
+    shown = console.run("status", "-v")
     assert shown.code == 0
     assert ("0001-01-01 00:00:00Z" if text.startswith("0001") else "9999-12-31 23:59:59Z") in shown.out
     assert console.run("peek", "orders").code == 0

@@ -1,4 +1,4 @@
-"""`poller health`: one line per poller, the worst first, a code for alerts; and what `status` says of late rows."""
+"""`poller health`: one line per poller, the worst first, a code for alerts; and `status` in the same words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def frozen(project: Project, *, days: int = 2) -> Console:
 def test_all_is_well(project: Project) -> None:
     console = ran(project)
     ended = console.run("health")
-    assert (ended.code, ended.out.split()) == (0, ["orders", "healthy"])
+    assert (ended.code, ended.out.split()) == (0, ["orders", "well"])
     ended = console.run("health", "--json")
     assert ended.code == 0
     validator("health").validate(ended.json)
@@ -45,7 +45,7 @@ def test_rows_that_nobody_delivers_are_an_alert(project: Project) -> None:
     assert found["late_seconds"] == pytest.approx(3660, abs=60)
     line = console.run("health").out
     assert len(line.splitlines()) == 1
-    assert line.startswith("orders  unhealthy  Rows have waited 1 h 1 min and nothing was committed (1 row). Next: ")
+    assert line.startswith("orders  unhealthy  1 row has waited 1 h 1 min, and no worker took it. Next: ")
     assert f"poller -c {project.folder / 'poller.toml'} run orders --once" in line or "poller run orders --once" in line
 
 
@@ -56,8 +56,8 @@ def test_the_worst_comes_first(project: Project) -> None:
     ended = console.run("health")
     assert [line.split()[:2] for line in ended.out.splitlines()] == [
         ["zeta", "unhealthy"],
-        ["alpha", "healthy"],
-        ["orders", "healthy"],
+        ["alpha", "well"],
+        ["orders", "well"],
     ]
     assert ended.code == 1
 
@@ -77,7 +77,7 @@ def test_a_wrong_configuration_exits_2(project: Project) -> None:
     project.write(text.replace("sqlite:///shop.db", "nothing://CANARY"))
     ended = console.run("health")
     assert ended.code == 2
-    assert "orders  unhealthy  It is not configured correctly" in ended.out
+    assert "orders  unhealthy  Its configuration cannot be used. Next: poller" in ended.out
     assert "CANARY" not in ended.out + ended.err
     project.write("app_name = 5\n")
     assert console.run("health").code == 2
@@ -100,31 +100,49 @@ def test_it_changes_no_poller(project: Project) -> None:
     console.run("health")
     console.run("health")
     assert console.document() == before
-    assert console.names("health/") == ["health/shop.json"]
+    assert console.names("health/") == [], "a time as cursor says itself since when its rows wait"
 
 
-def test_status_says_that_rows_wait_and_nothing_is_committed(project: Project) -> None:
+def test_status_says_that_rows_wait_in_the_same_words(project: Project) -> None:
     console = frozen(project)
     (status,) = console.run("status", "--json").json["pollers"]
-    assert status["stalled_seconds"] == pytest.approx(3660, abs=60)
+    assert (status["word"], status["severity"]) == ("late", "unhealthy")
+    assert status["late_seconds"] == pytest.approx(3660, abs=60)
     screen = console.run("status").out
-    assert "  late      rows have waited 1 h 1 min and nothing was committed" in screen
+    assert "  why       1 row has waited 1 h 1 min, and no worker took it." in screen
     assert console.run("run", "--once").code == 0
-    assert "nothing was committed" not in console.run("status").out
+    assert "no worker took" not in console.run("status").out
 
 
-def test_status_says_nothing_of_a_pause_or_a_schedule(project: Project) -> None:
+def test_a_pause_and_a_schedule_are_no_lateness(project: Project) -> None:
     console = frozen(project)
     console.done("pause", "orders", "--yes")
-    assert "nothing was committed" not in console.run("status").out
+    assert "no worker took" not in console.run("status").out
+    assert console.run("health").code == 0
+    assert console.run("health", "--strict").code == 1
     console.done("resume", "orders", "--yes")
     later = datetime.now(UTC) + timedelta(hours=2)
     project.configure("orders", poller=f'schedule = "0 0 {later.hour} {later.day} * *"')
     console.edit(checkpoint={"updated_at": ago(600)})
-    assert "nothing was committed" not in console.run("status").out
+    assert "no worker took" not in console.run("status").out
+    assert console.run("health", "--strict").code == 0
 
 
-def test_status_of_numbers_knows_what_looks_remember(project: Project) -> None:
+def test_a_handler_that_keeps_failing_is_unhealthy(project: Project) -> None:
+    """Each call fails for long enough: nothing waits for a schedule or for the end of a pause."""
+    project.configure("orders", handlers="def handle(batch): raise OSError('the API is away')")
+    project.insert(1)
+    console = Console(project)
+    assert console.run("run", "--once").code == 1
+    console.edit(checkpoint={"updated_at": ago(86_400)})
+    ended = console.run("health", "--json")
+    (found,) = ended.json["pollers"]
+    assert (ended.code, found["word"], found["severity"]) == (1, "failing", "unhealthy")
+    assert "the API is away" not in ended.out
+    assert "the API is away" in console.run("status").out
+
+
+def test_numbers_are_late_by_what_looks_remember(project: Project) -> None:
     """A number does not say when its row came."""
     project.configure("orders")
     text = (project.folder / "poller.toml").read_text()
@@ -135,13 +153,15 @@ def test_status_of_numbers_knows_what_looks_remember(project: Project) -> None:
     project.insert(5)
     assert console.run("run", "--once").code == 0
     console.edit(checkpoint={"updated_at": ago(86_400)})
-    console.run("health")
     project.execute("INSERT INTO orders (id, updated_at) VALUES (100, '2026-01-01 00:00:00')")
     (status,) = console.run("status", "--json").json["pollers"]
-    assert status["pending"] == 1
-    assert status["stalled_seconds"] is None, "it came just now"
+    assert (status["word"], status["severity"]) == ("late", "warning"), "it may have come just now"
+    assert console.run("health").code == 0
     seen = console.state("health/shop.json")
-    seen["seen"]["orders"] |= {"clear_at": ago(700), "waiting_since": ago(600)}
+    assert seen["seen"]["orders"].keys() == {"waiting_since"}
+    seen["seen"]["orders"]["waiting_since"] = ago(600)
     console.put(json.dumps(seen), "health/shop.json")
     (status,) = console.run("status", "--json").json["pollers"]
-    assert status["stalled_seconds"] == pytest.approx(600, abs=60)
+    assert (status["word"], status["severity"]) == ("late", "unhealthy")
+    assert status["late_seconds"] == pytest.approx(600, abs=60)
+    assert console.run("health").code == 1

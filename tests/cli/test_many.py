@@ -35,12 +35,15 @@ def test_the_status_of_many_ends_with_how_many_stand_how(project: Project) -> No
     assert project.run("pause", "t-03", "--yes").code == 0
     ended = project.run("status")
     table, last = ended.out.split("\n\n")
+    last, advice = last.splitlines()
     head, *lines = table.splitlines()
     assert head.startswith("POLLER ")
     others = [f"t-{n:02d}" for n in range(COUNT) if n != 3]
     assert [line.split()[0] for line in lines] == ["t-03", *others], "the worst first"
     assert lines[0].split()[1] == "paused"
-    assert last == f"{COUNT} pollers: {COUNT - 1} idle; 1 paused (t-03)\n"
+    assert last == f"{COUNT} pollers: {COUNT - 1} idle; 1 paused (t-03)"
+    assert advice.startswith("What to do: poller ")
+    assert advice.endswith("status t-03")
     assert " pollers: " not in project.run("status", "t-03").out
 
 

@@ -253,7 +253,7 @@ def test_until_idle_ends_and_counts_the_rows_left_aside(project: Project) -> Non
     ended = project.run("run", "--until-idle")
     assert ended.code == 0, ended.err
     assert ended.err.splitlines()[-1] == (
-        "poller: orders: 1 row set aside, tried again by itself; 1 row for a person to look at. "
+        "poller: orders: 1 row set aside, tried again automatically; 1 row for a person to look at. "
         "Look at them: poller quarantine list orders"
     )
     (tick,) = [e for e in project.run("run", "--until-idle", "--json").events if e["event"] == "tick"]

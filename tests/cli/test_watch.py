@@ -216,7 +216,7 @@ def test_a_backfill_is_shown_after_its_poller_and_p_pauses_it(shop: Project) -> 
         child.expect("> .*orders")
         child.expect("replay.*halted")
         child.expect("of +orders, from 2026-01-01 00:00:00 to 2026-01-01 00:00:02")
-        child.expect("failed +(once|1 failure): ValueError: no such customer")
+        child.expect("Halted .* ago: a row failed too often.")
         child.expect("invoices")
         child.send("\x1b[B")
         child.expect("> .*replay")
@@ -227,7 +227,7 @@ def test_a_backfill_is_shown_after_its_poller_and_p_pauses_it(shop: Project) -> 
         child.sendline("yes")
         child.expect("Done.")
         child.send(" ")
-        child.expect("replay.*paused")
+        child.expect("Paused by ")
         child.send("q")
         child.expect(pexpect.EOF)
     assert Console(shop).state("state/shop/replay.json")["control"]["paused"] is True

@@ -31,7 +31,7 @@ def complaints(looked: Survey) -> list[str]:
     """What could not be read, one line each."""
     named = [one for one in looked.backfills or [] if one.name in looked.named]
     lines = [of_poller(one.name, one.error) for one in looked.pollers if one.error]
-    if looked.not_listed is not None and not lines:  # where the store is away, each status says so
+    if looked.not_listed is not None and not any(one.error for one in looked.pollers):
         lines.append(f"Whether there are backfills is not known: {looked.not_listed}")
     lines += looked.unreadable
     lines += [of_poller(one.name, one.error) for one in named if one.error]

@@ -25,7 +25,7 @@ from poller_cli.terminal.layout import cells, columns, wrapped
 from poller_cli.terminal.printing import coloured, copyable, printable
 
 if TYPE_CHECKING:
-    from poller.admin.status import PollerStatus
+    from poller.admin.status import OperatorsCondition, PollerStatus
 
 _HANG = 12
 _PAGE = 80
@@ -68,13 +68,18 @@ def _why(status: PollerStatus) -> _Lines:
     for first, one in [*((True, one) for one in status.conditions[:1]), *((False, one) for one in beside(status))]:
         if not (first and one.name == "idle"):
             lines.append(("why" if first else "also", one.sentence))
-        if one.detail:
+        if one.detail and not _is_complaint(status, one):
             lines.append(("detail", cut(one.detail, 1_000)))
     found = status.failing
     if found.searched_up_to is not None:
         text = f"searching for the one that fails among the rows up to {cut(str(found.searched_up_to))}"
         lines.append(("row", text))
     return lines
+
+
+def _is_complaint(status: PollerStatus, one: OperatorsCondition) -> bool:
+    """True if stderr says it: what ended the look."""
+    return status.error is not None and one.detail is not None and one.detail in status.error
 
 
 def _about(status: PollerStatus, *, verbose: bool) -> _Lines:

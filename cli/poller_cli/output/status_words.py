@@ -32,7 +32,7 @@ def beside(status: PollerStatus) -> Iterator[OperatorsCondition]:
 
 def next_steps(status: PollerStatus) -> list[str]:
     """What a person does next, if anything: each step once, those of the worst first."""
-    steps = [one.do or one.next_step for one in status.conditions]
+    steps = [one.next_step if status.error else one.do or one.next_step for one in status.conditions]
     return list(dict.fromkeys(step for step in steps if step))
 
 

@@ -107,7 +107,7 @@ def of_poller(name: str, text: str) -> str:
 
 
 _COMMAND = re.compile(
-    r"\bpoller (?=(?:run|status|watch|check|peek|history|pause|resume|rebind|recheck|backfill|init|quarantine)\b"
+    r"\bpoller (?=(?:run|status|watch|check|peek|history|pause|cancel|resume|rebind|recheck|backfill|init|quarantine)\b"
     r"|(?:reset-to|clone|export)-)"
 )
 _options = ""

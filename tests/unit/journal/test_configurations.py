@@ -194,14 +194,18 @@ def test_health_and_check_warn_of_two_apps(tmp_path: Path) -> None:
         'cursor_time_zone = "UTC"\npk_columns = ["id"]\n'
     )
     with load_app(file, {}) as app:
-        assert app.health().warnings == []
+        assert {one.word for one in app.health().pollers} == {"source_away"}
         for digest, names in ((digest_of(app.config), ["orders"]), ("f" * 32, ["orders", "refunds"])):
             hint = {"v": 1, "since": "2020-01-01T00:00:00Z", "pollers": names}
             app.store.write(f"configurations/shop/{digest}.json", json.dumps(hint).encode(), if_tag=None)
     assert isinstance(app.store, SqlStore)
     with load_app(file, {}) as app:
-        (warning,) = app.health().warnings
-        assert (warning.condition, "refunds" in warning.sentence) == ("two_apps", True)
+        (healthy,) = app.health().pollers
+        (status,) = app.status().pollers
         (checked,) = app.check()
-    (finding,) = [one for one in checked.findings if one.check == "two_apps"]
-    assert (finding.severity, finding.message) == ("warn", warning.sentence)
+    assert "two_apps" in {one.name for one in healthy.conditions}
+    assert "refunds" not in healthy.model_dump_json()
+    (found,) = [one for one in status.conditions if one.name == "two_apps"]
+    assert "refunds" in str(found.detail)
+    (finding,) = [one for one in checked.findings if one.check == "delivery"]
+    assert found.sentence in finding.message
