@@ -219,7 +219,7 @@ def test_only_post_is_there_and_without_a_key_for_changes_nothing(tmp_path: Path
         assert [one["kind"] for one in closed.audit()] == ["created"]
 
 
-def test_looking_writes_nothing_but_the_kept_health(there: Shop) -> None:
+def test_looking_writes_nothing_but_what_looks_remember(there: Shop) -> None:
     store = there.app.store
     written: list[str] = []
     write, append = type(store).write, type(store).append

@@ -56,7 +56,7 @@ threading.Thread(target=lambda: __import__("poller.poller")).start()
 """
 QUEUED = INDEX.replace("http=True", "http=False")
 TELL = """
-circular = {"sqlalchemy", "sqlalchemy.engine", "sqlalchemy.sql", "poller.poller", "poller.admin.kept_health"}
+circular = {"sqlalchemy", "sqlalchemy.engine", "sqlalchemy.sql", "poller.poller", "poller.admin.round"}
 print(sorted(Elsewhere.names & circular), "sqlalchemy.engine" in sys.modules)
 """
 
