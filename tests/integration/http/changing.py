@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from poller.http.keys import ChangesKey
 from poller.http.sessions import Sessions
 from poller.ports import Found, Runtime
 from poller.runtime import SystemRuntime
-from tests.support.http import Received, send
+from tests.support.http import Received, request, send
 from tests.support.shop_folder import write_shop
 
 KEY = "the-key-for-changes-of-the-shop"
@@ -82,6 +83,11 @@ class Shop:
         received = send(self.server.port, "\r\n".join(head).encode() + body, half_close=False)
         assert received is not None
         return received
+
+    def pages(self) -> list[str]:
+        """The list and the page of the poller, as they are now."""
+        given = [send(self.server.port, request(f"/api/dashboard{path}")) for path in ("", "/orders")]
+        return [unescape(one.body.decode()) for one in given if one is not None and one.status == 200]
 
     def waiting(self) -> list[str]:
         """The ids of the rows that wait."""

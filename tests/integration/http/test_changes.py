@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -54,6 +55,39 @@ def test_a_page_pauses_and_resumes_and_the_trail_says_who(mine: Shop) -> None:
         ("pause", "ana (dashboard, 127.0.0.1)"),
         ("resume", "ana (dashboard, 127.0.0.1)"),
     ]
+
+
+def test_after_a_change_the_next_page_shows_it(mine: Shop) -> None:
+    """Though what was looked up a moment ago would serve for 10 s."""
+    (row,) = mine.waiting()
+    held = "1 row in quarantine waits for a person."
+    assert [held in page for page in mine.pages()] == [True, True]
+    assert ["Paused" in page for page in mine.pages()] == [False, False]
+
+    mine.change("pause", reason="a migration")
+
+    for page in mine.pages():
+        assert re.search(r"Paused by ana \(dashboard, 127\.0\.0\.1\) \d+ s ago: a migration\.", page)
+    mine.change("resume")
+    assert ["Paused" in page for page in mine.pages()] == [False, False]
+    mine.change("discard", id=row)
+    assert [held in page for page in mine.pages()] == [False, False]
+
+
+def test_after_a_change_that_took_long_the_next_page_shows_it(mine: Shop) -> None:
+    """Also if a page was loaded while it was under way."""
+    (row,) = mine.waiting()
+    go_on = threading.Event()
+    mine.handlers.hook = lambda _: go_on.wait(30)
+    with patch.object(_changes(mine), "_patience", 0.1):
+        assert mine.change("replay", id=row).status == 202
+    held = "1 row in quarantine waits for a person."
+    assert held in mine.pages()[1]
+
+    go_on.set()
+    _changes(mine).settle(30)
+
+    assert held not in mine.pages()[1]
 
 
 REFUSED: list[dict[str, str | None]] = [

@@ -230,7 +230,7 @@ def test_a_pollers_page_says_what_the_store_knows() -> None:
 def test_a_halt_says_nothing_of_the_row_and_its_error(paused: bool) -> None:
     """Its reason in the trail names the row by its key, and quotes the handler's error."""
     reason = "row orders/id=777/2026-11-23_13:49:46 failed 5 times: ValueError: Jane Doe has no address"
-    failed = {"error_type": "ValueError", "error_text": "Jane Doe has no address", "row": "id=777"}
+    failed: dict[str, Any] = {"error_type": "ValueError", "error_text": "Jane Doe has no address", "row": "id=777"}
     shop = Shop(lambda: [poller("orders", halted=True, paused=paused, by="poller", **failed)])
     control = {"halted": True, "paused": paused, "by": "poller", "reason": reason}
     error = {"type": "ValueError", "message": "Jane Doe has no address"}
@@ -247,9 +247,19 @@ def test_a_halt_says_nothing_of_the_row_and_its_error(paused: bool) -> None:
 
 def test_a_pollers_page_says_all_that_is_so_and_no_detail() -> None:
     """`detail` and `do` of a condition are an operator's: no answer over HTTP has them."""
-    private = {"error_text": "Jane Doe has no address", "row": "id=777", "row_key": ("id=777",), "trouble": "at db7"}
-    facts = {"failures": 3, "attempts": 3, "error_type": "AddressUnknown", **private}
-    also = {"null_cursors": 2, "quarantined": 1, "two_apps": "Another: C:/jobs/poller.toml", **at_work(5)}
+    private: dict[str, Any] = {
+        "error_text": "Jane Doe has no address",
+        "row": "id=777",
+        "row_key": ("id=777",),
+        "trouble": "at db7",
+    }
+    facts: dict[str, Any] = {"failures": 3, "attempts": 3, "error_type": "AddressUnknown", **private}
+    also: dict[str, Any] = {
+        "null_cursors": 2,
+        "quarantined": 1,
+        "two_apps": "Another: C:/jobs/poller.toml",
+        **at_work(5),
+    }
     shop = Shop(lambda: [poller("orders", **waits(3, 90.0), **facts, **also)])
     error = {"type": "AddressUnknown", "message": "Jane Doe has no address"}
     shop.put("orders", document("orders", delivery={"attempts": 3, "last_error": error}))
