@@ -205,13 +205,13 @@ class AppHealth:
         for name, looked in self._looks.all(self._app, names).items():
             status, seen[name] = looked.judged(before.get(name))
             found.append(status)
-            began = max(began, looked.facts.now)
             outlives = kept(seen[name], looked.facts)
             if outlives is not None:
                 kept_of[name] = outlives
         with self._lock:
             self._memory.note(seen, kept_of)
-        return self._of(found, began)
+        read = [one.seen_at for one in found if one.seen_at is not None]
+        return self._of(found, max(read, default=began))
 
     def remembered(self) -> Mapping[str, Seen]:
         """What looks remember of each poller; nothing if the store does not say. Raises: ConfigError."""

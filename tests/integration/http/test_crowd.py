@@ -10,6 +10,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
+
+from poller import Batch
 from poller.admin import round as looking
 from poller.admin.health import Health
 from poller.admin.look import Look, Looked
@@ -17,7 +20,7 @@ from poller.admin.status import PollerStatus
 from poller.http import HttpServer, serve
 from tests.integration.health.shop import Shop, table
 from tests.support.http import Received, request, send
-from tests.support.quarantine import Cut
+from tests.support.quarantine import Clock, Cut
 
 
 @contextmanager
@@ -80,6 +83,21 @@ def test_a_hundred_viewers_cost_no_more_looks_and_one_read(tmp_path: Path) -> No
     assert b"As a table" in found[1].body, "the commit is in the charts"
 
 
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+def test_pages_tell_ages_by_the_stores_clock(ahead: float, tmp_path: Path) -> None:
+    shop, wrong = Shop(tmp_path), Clock()
+    shop.row(1)
+    shop.tick()
+    shop.clock.passed += 120
+    wrong.passed = ahead
+    with serve(shop.another(wrong), "0", environ={}) as server:
+        pages = [ask(server, path).body.decode() for path in ("/api/dashboard", "/api/dashboard/orders")]
+
+    for page in pages:
+        assert 'as of <time datetime="2026-04-07 00:02:00Z">' in page
+        assert ">2 min ago</time>" in page
+
+
 def test_a_crowd_starts_a_thread_for_a_look_and_not_for_a_caller(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     before, most = threading.active_count(), [0]
@@ -138,6 +156,30 @@ def test_no_answer_shows_what_a_row_holds(tmp_path: Path) -> None:
 
     assert given.json["pollers"][0]["sentence"] == "Its table cannot be read."
     assert b"Jane" not in given.body
+
+
+def test_a_poller_that_only_failed_says_so_without_the_row(tmp_path: Path) -> None:
+    """Its document was created, and nothing was committed; its error's text and the row's key are an operator's."""
+    shop = Shop(tmp_path, table("orders", poller="batch_size = 1"))
+    shop.row(7341, age=60)
+
+    def fail(batch: Batch) -> None:
+        raise LookupError("Jane Doe has no address")
+
+    shop.tick(fail)
+    with serve(shop.app, "0", environ={}) as server:
+        page = ask(server, "/api/dashboard/orders").body.decode()
+        paths = ["health", "pollers", "pollers/orders", "scale/orders", "dashboard"]
+        answers = [page, *(ask(server, f"/api/{path}").body.decode() for path in paths)]
+
+    assert "<p>Failing, 1 call failed; next try in " in page
+    assert "<p>Its last error: LookupError.</p>" in page
+    assert "<dt>Last commit</dt><dd>none yet</dd>" in page
+    (status,) = shop.app.status().pollers
+    assert "Jane Doe" in (status.conditions[0].detail or "")
+    assert "7341" in (status.conditions[0].do or "")
+    for answer in answers:
+        assert [private for private in ("Jane", "7341", '"detail"', '"do"') if private in answer] == []
 
 
 def test_refused_changes_cost_the_store_nothing(tmp_path: Path) -> None:
