@@ -97,6 +97,9 @@ def page_of(
     halted = bool(part["halted"]) if now_known is None else now_known.halted
     paused = bool(part["paused"]) if now_known is None else now_known.paused
     names = {one["name"] for one in part["conditions"]}
+    also = [one["sentence"] for one in part["conditions"][1:] if one["name"] != "idle"]
+    if details is not None and details.wrong is not None and "unreadable" not in names:  # since that look
+        also.append(details.wrong)
     complete = part["pending"] is not None
     return PollerPage(
         name=part["name"],
@@ -105,7 +108,7 @@ def page_of(
         condition=condition(part),
         paused=paused,
         halted=halted,
-        also=[one["sentence"] for one in part["conditions"][1:] if one["name"] != "idle"],
+        also=also,
         complete=complete,
         bound=None if part["bound"] is None else _bound(part["bound"]),
         known=details is not None,

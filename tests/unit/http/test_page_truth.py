@@ -34,6 +34,7 @@ def test_an_unreadable_document_never_looks_like_nothing_to_do() -> None:
     for wrong in ("None waits", "Nothing waits", "Nothing was committed", "none yet", "Rows that failed 0"):
         assert wrong not in said, wrong
     assert "Whether any waits is not known" in said
+    assert said.count("Its state document cannot be read.") == 1
     assert "none yet" not in words(unreadable, "/api/dashboard")
 
 
