@@ -52,15 +52,14 @@ def endpoints_of(
 
     def look() -> ShownHealth:
         made = [name for name in configured if name not in unmade]
-        found, without = Health(app_name="", healthy=True, computed_at=runtime.utcnow()), unmade
-        if app is not None:
-            found = found.model_copy(update={"app_name": app.app_name})
+        name, without = "" if app is None else app.app_name, unmade
+        found = Health(app_name=name, healthy=True, computed_at=runtime.utcnow())
         if app is not None and made:
             try:
                 found = app.health(made)
             except ConfigError as error:  # a store that cannot be made
                 without = dict.fromkeys(made, error) | unmade
-        pollers = [*_unmade(found.app_name, without, runtime), *found.pollers]  # of these each is as bad as can be
+        pollers = [*_unmade(name, without, runtime), *found.pollers]  # of these each is as bad as can be
         healthy = all(one.healthy for one in pollers)
         return shown_health(found.model_copy(update={"pollers": pollers, "healthy": healthy}))
 
