@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from poller.admin.status import OperatorsCondition, PollerStatus
 
 _HANG = 12
+_SAID = frozenset({"idle", "working"})
+"""Words whose sentence the lines below them say."""
 _PAGE = 80
 """Columns at whose end the severity stands."""
 _Lines = list[tuple[str, str]]
@@ -66,7 +68,7 @@ def _why(status: PollerStatus) -> _Lines:
     """What the worst is, and what is so beside it."""
     lines: _Lines = []
     for first, one in [*((True, one) for one in status.conditions[:1]), *((False, one) for one in beside(status))]:
-        if not (first and one.name == "idle"):
+        if not (first and one.name in _SAID):
             lines.append(("why" if first else "also", one.sentence))
         if one.detail and not _is_complaint(status, one):
             lines.append(("detail", cut(one.detail, 1_000)))

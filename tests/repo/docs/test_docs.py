@@ -65,7 +65,7 @@ def test_a_program_looks_at_pollers_as_shown(tmp_path: Path) -> None:
 
     status, *findings = run([sys.executable, "-c", example.text], tmp_path).splitlines()
 
-    assert status == "orders at the beginning with 1 pending; no error"
+    assert status == "orders at the beginning with 1 pending: new well"
     assert [line.split()[:2] for line in findings] == [["warn", "index"], ["warn", "updates"]]
 
 

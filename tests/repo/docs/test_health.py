@@ -7,8 +7,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from poller.admin import health_round, kept_health
-from poller.model import health
+from poller.admin import memory, round  # noqa: A004 - the module's name
+from poller.http import looks, serving
+from poller.model.conditions import SHORTLY
+from poller.model.view import PATIENCE, TABLE
 from tests.cli.console import Console
 from tests.cli.project import Project
 from tests.repo.docs.blocks import ROOT, blocks
@@ -53,14 +55,29 @@ def test_the_session_prints_what_is_shown(tmp_path: Path) -> None:
         project.execute(f"INSERT INTO {name} (id, updated_at) VALUES (2, '{at}'), (3, '{at}'), (4, '{at}')")
     ended = console.run("health")
     by = json.loads(console.document("state/shop/payments.json"))["control"]["by"]
-    assert shape(ended.out).replace(by, "ada").splitlines() == [shape(line) for line in shown]
+    assert re.sub(r"\d+ s ago", "3 s ago", shape(ended.out)).replace(by, "ada").splitlines() == [
+        shape(line) for line in shown
+    ]
     assert ended.code == 1
+
+
+def test_its_table_lists_every_condition_in_order() -> None:
+    page = (ROOT / PAGE).read_text()
+    named = [
+        name
+        for line in page.splitlines()
+        if line.startswith("| `")
+        for name in re.findall("`(\\w+)`", line.split("|")[1])
+    ]
+    assert named == list(TABLE)
 
 
 def test_its_numbers_are_those_of_the_code() -> None:
     page = (ROOT / PAGE).read_text()
-    assert f"late by more than {health.PATIENCE / 60:.0f} minutes and `lease_ttl`" in page
-    assert f"a database has {health_round.LOOK_TIMEOUT:.0f} seconds to answer" in page
-    assert f"is replaced\nafter {kept_health.CLAIM:.0f} seconds" in page
-    assert health_round.PER_DATABASE == 2
-    assert f"two look at one database at a time, and {health_round.THREADS} in all" in page
+    assert f"*L* is {PATIENCE / 60:.0f} minutes and `lease_ttl`, *S* is {SHORTLY:.0f} seconds" in page
+    assert f"A database has {round.LOOK_TIMEOUT:.0f} seconds to answer" in page
+    assert f"looks once in {serving.KEPT:.0f} seconds" in page
+    assert f"twice as long as it took, up to {looks.LONGEST:.0f} seconds" in page
+    assert (looks.SHARE, round.PER_DATABASE) == (2, 2)
+    assert f"two look at one database at a time, and {round.THREADS} in\nall" in page
+    assert f"up to {memory.LARGEST // 1024} KiB" in page
