@@ -24,7 +24,7 @@ Nothing but that POST changes anything, and without a key for changes it is not 
 3. its key, before anything is said about paths or names (`keys`): without one, 401 for all that is not anonymous, with
    a page that asks for the key at and below `/api/dashboard`, whatever is there;
 4. its path, its method, its name, before any I/O;
-5. the answer, from a look that all callers share (`looks`), at most 15 s old.
+5. the answer, from a look that all callers share (`looks`): 10 s old at most, if looks are quick and databases answer.
 
 What is not promised: that a flood is served. 32 callers are served at a time, and the rest wait; pollers go on.
 Liveness is not answered here: a worker that drains a backlog is late and well.
