@@ -8,7 +8,7 @@ an alarm that is false. The document is small (`LARGEST`), or it counts for noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from typing import Literal
 
@@ -57,11 +57,11 @@ class LookMemory:
             self._tag = answer.tag if isinstance(answer, Found) else None
         return {**self._kept.seen, **self._seen}
 
-    def note(self, seen: Mapping[str, Seen], kept: Mapping[str, Seen]) -> None:
+    def note(self, seen: Mapping[str, Seen], kept: Mapping[str, Seen], configured: Container[str]) -> None:
         """Remember what looks saw. `kept`: of which pollers something must outlive this process; it is written if it is
-        not what is there. Raises nothing of a store: the next look writes it."""
+        not what is there. `configured`: others are forgotten. Raises nothing of a store: the next look writes it."""
         self._seen.update(seen)
-        others = {name: one for name, one in self._kept.seen.items() if name not in seen}
+        others = {name: one for name, one in self._kept.seen.items() if name not in seen and name in configured}
         wanted = _fitting({**others, **kept})
         if wanted == self._kept.seen:
             return

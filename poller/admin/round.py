@@ -209,7 +209,7 @@ class AppHealth:
             if outlives is not None:
                 kept_of[name] = outlives
         with self._lock:
-            self._memory.note(seen, kept_of)
+            self._memory.note(seen, kept_of, self._app.pollers)
         read = [one.seen_at for one in found if one.seen_at is not None]
         return self._of(found, max(read, default=began))
 

@@ -366,10 +366,10 @@ class _Judge:
         if held is None and "above" in self.seen:
             held = (f.now - self.seen["above"]).total_seconds()
         long = (held or 0.0) > SHORTLY
-        if not long and f.held_by is None:
+        over = o.max_bound_age is not None and (held or 0.0) > o.max_bound_age
+        if not long and not over and f.held_by is None:
             yield Condition("settling", "well", f"{self.rows} can be read in a moment.")
             return
-        over = o.max_bound_age is not None and (held or 0.0) > o.max_bound_age
         severity: Severity = "unhealthy" if over else "warning" if long else "well"
         text = f"{self.head} for {f.held_by or 'an open transaction'}, the oldest for {span(held)}."
         yield Condition("bound_held", severity, text, "end that transaction" if severity != "well" else None)

@@ -318,3 +318,24 @@ def test_a_pause_under_a_real_batch(project: Project) -> None:
     (project.folder / "wait").unlink()
     assert end(worker).code == 0
     assert word(console) == "paused"
+
+
+@pytest.mark.parametrize("how", ["created", "reset", "put back"])
+def test_no_commit_is_claimed_that_there_was_not(project: Project, how: str) -> None:
+    """The document is younger than a minute, and nothing was delivered since it was made, reset or put back."""
+    if how == "created":
+        project.configure("orders")
+        console = Console(project)
+        assert project.run("run", "--once").code == 0
+    else:
+        console = ran(project)
+        assert "last commit 0 s ago" in console.run("status").out
+        assert console.run("export-checkpoint", "orders", str(project.folder / "file")).code == 0
+        file = [] if how == "reset" else [str(project.folder / "file")]
+        console.done("reset-to-checkpoint" if file else "reset-to-beginning", "orders", *file, "--yes")
+    (status,) = console.run("status", "--json").json["pollers"]
+    assert status["committed_at"] is None
+    assert (status["moved_at"] is None) == (how == "created")
+    screen = console.run("status").out
+    assert "last commit" not in screen
+    assert "nothing committed " in screen

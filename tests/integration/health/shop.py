@@ -40,9 +40,11 @@ pk_columns = ["id"]
 class Shop:
     """A folder with a table `orders`, and a store that lives as long as this does."""
 
-    def __init__(self, folder: Path, *pollers: str, store: StateStore | None = None) -> None:
+    def __init__(
+        self, folder: Path, *pollers: str, store: StateStore | None = None, clock: Clock | None = None
+    ) -> None:
         self.folder = folder
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.store = store or MemoryStore(self.clock)
         self.handled: list[Any] = []
         self.write(*pollers or (table("orders"),))
@@ -75,7 +77,7 @@ class Shop:
 
     def ask(self, app: App | None = None) -> Health:
         """As an endpoint does."""
-        return (app or self.app).kept_health()
+        return (app or self.app).health()
 
     def orders(self) -> PollerHealth:
         (found,) = [one for one in self.ask().pollers if one.name == "orders"]

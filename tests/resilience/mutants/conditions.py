@@ -13,11 +13,12 @@ def _of_state(name: str, old: str, new: str, state: str) -> Mutant:
 
 
 CONDITIONS = (
-    _of_state(
+    dying_of(
         "the end of a retry pause is progress",
-        "progress = _latest(f.committed_at, f.changed_at, f.moved_at)",
-        "progress = _latest(f.committed_at, f.changed_at, f.moved_at, f.retry_at)",
-        "failing, next try ahead",
+        "model/view.py",
+        "known = (self.committed_at, self.changed_at, self.moved_at)",
+        "known = (self.committed_at, self.changed_at, self.moved_at, self.retry_at)",
+        f"{_TESTS}test_a_state_has_one_word_and_one_severity[failing, next try ahead]",
     ),
     _of_state(
         "failing is never unhealthy",

@@ -132,6 +132,9 @@ STATES: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, float
     "held for a moment": ({"pending": 2, "age": 9.0, "held_by": "backend 77"}, {}, {}, "bound_held", "well"),
     "held": ({"pending": 7, "age": 480.0, "held_by": "backend 77"}, {}, {}, "bound_held", "warning"),
     "held for too long": ({"pending": 7, "age": 480.0}, {"max_bound_age": 60.0}, {}, "bound_held", "unhealthy"),
+    "held for longer than it may": (
+        {"pending": 7, "age": 9.0}, {"max_bound_age": 5.0}, {}, "bound_held", "unhealthy"
+    ),
     "a number, held": ({"pending": 7}, {}, {"above": 90.0}, "bound_held", "warning"),
     "nightly, killed in mid-batch": (
         waits(LONG, attempts=1, unfinished=True, left_until=before(LONG - 60)), NIGHTLY, {}, "late", "unhealthy",
@@ -311,7 +314,8 @@ def test_rows_that_nobody_delivers_are_unhealthy_in_the_end(
     assume(limits.following(NOW) - NOW < timedelta(minutes=1))
     assume("clear" not in seen)
     old = replace(
-        facts, distance=0.0, document="there", readable=True, pending=7, age=LONG + 300, first_look=False, paused=False, worker=None,
+        facts, distance=0.0, document="there", readable=True, pending=7, age=LONG + 300, first_look=False,
+        paused=False, worker=None,
         committed_at=before(LONG), created_at=None, changed_at=None, moved_at=None,
     )  # fmt: skip
     assert view(old, limits, seen).severity == "unhealthy"

@@ -299,6 +299,6 @@ def test_an_oracle_agrees_with_every_verdict(kind: str, seeds: range) -> None:
         for world, verdict, healthy in lived(seed, kind):
             kinds.add(verdict)
             assert (said := complaint(world, verdict, healthy)) is None, f"seed {seed}: {said}"
-    assert kinds >= {"behind", "working"}
+    assert "working" in kinds
     if len(seeds) > 50:
-        assert kinds >= {"late", "failing", "not_retried", "never_ran", "scheduled", "bound_held", "hung"}
+        assert kinds >= {"behind", "late", "failing", "not_retried", "never_ran", "scheduled", "bound_held", "hung"}

@@ -1,0 +1,46 @@
+"""What looks remember in every store: a process after the first one finds rows that no worker delivers."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from unittest.mock import patch
+
+from poller.app import App, load_app
+from tests.contract.stores.conftest import Place
+from tests.support.quarantine import Clock
+
+CONFIG = """
+app_name = "shop"
+[state]
+store = "memory"
+[pollers.orders.source]
+url = "sqlite:///shop.db"
+table = "orders"
+cursor_column = "id"
+cursor_kind = "integer+pk"
+pk_columns = ["id"]
+"""
+
+
+def test_a_later_process_knows_since_when_rows_wait(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "poller.toml").write_text(CONFIG)
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as db, db:
+        db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL)")
+        db.execute("INSERT INTO orders VALUES (1)")
+    clock = Clock()
+
+    def app() -> App:
+        made = load_app(tmp_path / "poller.toml", {}, observers=[], runtime=clock)
+        with patch("poller.app.open_store", return_value=place.open()):
+            assert made.store is not None
+        return made
+
+    with app() as first:
+        assert first.health().healthy, "it may have been deployed a minute ago"
+        (kept,) = [*first.store.names("health/")]
+        assert kept == "health/shop.json"
+    with app() as second:
+        assert second.remembered()["orders"].unborn_since is not None
+        assert second.health().healthy
