@@ -54,7 +54,7 @@ CONDITIONS = (
         "rows wait from before the document was created",
         "_latest(since, f.created_at, f.moved_at) or since",
         "since",
-        "created a moment ago",
+        "created a moment ago, for years of rows",
     ),
     _of_state(
         "the first look at a number shouts",

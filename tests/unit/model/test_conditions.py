@@ -53,6 +53,9 @@ STATES: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, float
     "created a moment ago": (
         waits(9e6, committed_at=None, created_at=before(30)), {}, {}, "behind", "well",
     ),
+    "created a moment ago, for years of rows": (
+        waits(9e6, committed_at=None, created_at=before(30)), {"max_lag": 600.0}, {}, "behind", "well",
+    ),
     "late": (waits(LONG), {}, {}, "late", "unhealthy"),
     "late soon": (waits(180), {}, {}, "late", "warning"),
     "nightly": (waits(900), NIGHTLY, {}, "scheduled", "well"),

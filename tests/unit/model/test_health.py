@@ -365,7 +365,7 @@ def test_what_did_not_answer_changes_no_memory(facts: dict[str, object]) -> None
     asker.oldest = asker.now
     asker.look()
     before = asker.seen
-    asker.facts = facts
+    asker.facts = {**facts, "readable": False, "pending": 0}
     asker.wait(60)
     assert asker.seen == before
 
@@ -380,7 +380,7 @@ def test_what_a_wrong_clock_wrote_is_not_believed() -> None:
 @pytest.mark.parametrize("timed", [TIMES, NUMBERS], ids=["times", "numbers"])
 def test_what_is_remembered_counts_since_the_last_progress(timed: bool) -> None:
     """A moment that another put into the store: of a poller that works it makes no late one."""
-    asker = Asker(PollerLimits(following=EVERY), now=after(900), oldest=after(890), timed=timed)
+    asker = Asker(PollerLimits(following=EVERY, max_lag=600), now=after(900), oldest=after(890), timed=timed)
     asker.seen, asker.committed_at = Seen(waiting_since=after(-86_400)), after(890)
     assert asker.look().severity == "well"
 
