@@ -1,11 +1,11 @@
 """What an operator sees and may change beside the workers: status, findings, edits, restored checkpoints.
 
-All take a `wired` poller. `status` looks at one poller, `doctor` at what it stands on, `peek` at its next rows,
-`history` at its audit trail, and `export` at its checkpoint alone; none of them writes.
-
-`kept_health` is where the health of an application's pollers is asked for, and what the store keeps of it, so that many
-who ask cost one look. `health_round` looks at many at once, `health_look` at one (`health_quick` where nothing waits,
-`health_facts` for the rule in `poller.model.health`), and `health_words` says it.
+All take a `wired` poller. `look` is one look at a poller: `facts` says what a document, a page and an error say of
+it, the picture of which `poller.model.conditions` makes. `status` is what it shows to an operator, `health` the half
+of that which anybody may see. `round` looks at many at once for their health (`quick` if nothing waits), with what
+the looks before remembered (`memory`); `side_by_side` does for the console. `doctor` looks at what a poller stands
+on, `peek` at its next rows, `history` at its audit trail, and `export` at its checkpoint alone; none of them changes
+a poller.
 
 `changes` is how every change is made: a preview, what refuses it, agreement, the write, and a result. A `request`
 says how it is asked for, a `conversation` shows it and asks, and a `change_result` is what was done. The changes are

@@ -58,7 +58,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class LeaseNow:
-    """The lease at the last look. `live`: another must keep away. `kept_by`: an operator keeps it, and nobody works."""
+    """The lease at the last look. `live`: another must keep away. `kept_by`: an operator keeps it; no worker starts."""
 
     owner: str | None
     kept_by: str | None

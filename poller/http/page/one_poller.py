@@ -126,11 +126,11 @@ def page_of(
 
 def _lease(lease: LeaseNow, now: datetime) -> ShownLease:
     if lease.live and lease.kept_by is not None:
-        state = f"Kept for {lease.kept_by}: nobody works"
+        state = f"Kept for {lease.kept_by}: no worker starts"
     elif lease.live:
         state = "A worker is at work"
     else:
-        state = "Free: nobody is at work"
+        state = "Free: no worker holds it"
     return ShownLease(
         state=state,
         owner=lease.owner,

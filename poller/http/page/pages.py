@@ -55,7 +55,7 @@ def no_page(path: str) -> Answer:
 
 
 def sign_in_page(headers: Iterable[tuple[str, str]]) -> Answer:
-    """The same whatever was asked for: without a key nobody learns what there is."""
+    """The same whatever was asked for: without a key no caller learns what there is."""
     return rendered("sign_in.html", status=401, headers=headers)
 
 
