@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
+from weakref import ref
 
 from poller import once
 from poller.config import AppConfig, PollerKeywords, PollerOptions, load_config, poller_options
@@ -24,7 +25,7 @@ from poller.delivery.recheck import Recheck
 from poller.delivery.replay import Replay
 from poller.delivery.result import TickResult
 from poller.delivery.runner import Runner
-from poller.errors import ConfigError
+from poller.errors import ConfigError, PollerError
 from poller.handler.call import Handler
 from poller.handler.load import import_handler
 from poller.model.finding import Finding
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from poller.admin.status import PollerStatus
     from poller.backfill.result import BackfillOutput
     from poller.model.cursor import Cursor
+    from poller.model.view import PollerView
     from poller.relays.base import Relay
 
 
@@ -220,7 +222,27 @@ class Poller:
         Raises: ConfigError (handler), StoreUnavailable, StoreDenied, StateCorrupt, FingerprintMismatch,
             SourceUnavailable, SourceError. What the handler raises is an outcome, never an exception.
         """
-        return self._runner.tick(self.handler if handler is None else handler, stop=stop)
+        try:
+            result = self._runner.tick(self.handler if handler is None else handler, stop=stop)
+        except PollerError as error:
+            self._found(error)
+            raise
+        if result.outcome != "held_elsewhere":  # another knows better
+            self._found(result)
+        return result
+
+    def _found(self, ended: TickResult | PollerError) -> None:
+        """Have metrics show what a tick found."""
+        copy, reference = self._runner.context.file.known, ref(self)
+
+        def picture() -> PollerView | None:
+            from poller.admin.facts import after_tick, limits_of
+            from poller.model.conditions import view
+
+            poller = reference()
+            return None if poller is None else view(after_tick(poller, copy, ended), limits_of(poller))
+
+        recorded().picture(self.name, picture)
 
     def unfinished(self) -> str | None:
         """Whether there is something to do before its schedule's next moment, and nobody is at work: the version of the

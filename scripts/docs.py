@@ -20,6 +20,7 @@ from poller.model.documented import field_docs
 from poller.model.durations import format_duration
 from poller_cli.output.schemas import all_schemas
 from scripts.captures import captures
+from scripts.docs_alerts import alerts
 from scripts.docs_cli import cli
 from scripts.docs_floors import architecture
 from scripts.docs_man import FOLDER as MANUAL
@@ -173,6 +174,7 @@ def main(arguments: list[str]) -> int:
     wanted |= dict.fromkeys(MANUAL.glob("*.1"))  # None: of a command that is gone
     wanted |= manual()
     wanted |= captures()
+    wanted |= alerts()
     stale = []
     for path, text in wanted.items():
         if text is not None and path.is_file() and path.read_text(encoding="utf-8") == text:

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from poller.admin.wired import WiredPoller
 from poller.config import PollerOptions
+from poller.delivery.result import TickResult
+from poller.delivery.watches import PENDING_CAP
 from poller.errors import (
     ConfigError,
     FingerprintMismatch,
@@ -28,6 +30,8 @@ from poller.model.schedule import Schedule
 from poller.model.view import PollerFacts, PollerLimits
 from poller.ports import Bound, Page
 
+_FAILED = frozenset({"handler_failed", "backing_off", "blocked"})
+"""Outcomes of a tick after which the rows of its batch still wait."""
 _MOVES = frozenset({"reset-to-beginning", "reset-to-cursor", "reset-to-checkpoint", "clone-checkpoint", "import"})
 """Changes that say where a checkpoint stands."""
 
@@ -119,6 +123,32 @@ def with_page(facts: PollerFacts, page: Page, row: Cursor | None) -> PollerFacts
         row=", ".join(parts) or None,
         row_key=parts,
         searching=facts.searching and row is None,
+    )
+
+
+def after_tick(poller: WiredPoller, copy: Copy | None, ended_with: TickResult | PollerError) -> PollerFacts:
+    """What a tick found, without a further look: the document as it left it, and what its result or its error says."""
+    now = poller.runtime.utcnow() if copy is None else copy.server_time or poller.runtime.utcnow()
+    nothing = PollerFacts(name=poller.name, now=now, document="none")
+    facts = nothing if copy is None else facts_of(poller.name, copy, poller, now)
+    if not isinstance(ended_with, TickResult):
+        return ended(facts, ended_with)
+    bound, pending, failed = ended_with.bound, ended_with.pending or 0, ended_with.outcome in _FAILED
+    facts = replace(
+        facts,
+        readable=failed or (pending > 0 and not ended_with.held_up and ended_with.outcome != "idle"),
+        pending=max(pending, int(failed)),
+        capped=pending >= PENDING_CAP,
+        age=ended_with.lag_seconds if pending else None,
+    )
+    if bound is None:
+        return facts
+    return replace(
+        facts,
+        distance=0.0 if is_held(bound) else bound.age_seconds or 0.0,
+        held_by=bound.held_by,
+        clock_back=bound.clock_back,
+        below_checkpoint=bound.below_checkpoint,
     )
 
 

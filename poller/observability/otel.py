@@ -7,8 +7,9 @@ seconds, `poller.pending` rows, `poller.bound.age` in seconds by `bound.kind`, `
 recheck, `poller.aside` rows that are tried again by themselves, `poller.quarantine.pending` rows that wait for a
 person, `poller.quarantine.limit` how many may wait in all, `poller.quarantine.rows` by `action` (aside, condemned,
 delivered, replayed, discarded), `poller.lease.acquisitions` by `outcome` (taken, taken_over, held_elsewhere),
-`poller.lease.losses` and `poller.stale_writes` by `reason`, `poller.health.late` in seconds and
-`poller.health.unhealthy` (0 or 1) where somebody looks at the health, `poller.events` by `event` for rare events.
+`poller.lease.losses` and `poller.stale_writes` by `reason`, `poller.severity` (0: well, 1: a warning, 2: unhealthy) and
+`poller.condition` (1 by `condition` and `severity`, for each that is not well) after each tick and each look at the
+health, `poller.events` by `event` for rare events.
 
 Metrics of a dispatcher (attribute `poller.app`): `poller.dispatch.rounds` by `outcome` (done, failed),
 `poller.dispatch.duration` in seconds, `poller.dispatch.probes`, `poller.dispatch.messages` by `why`,
@@ -47,6 +48,7 @@ from poller.observability.events import (
     TickFinished,
 )
 from poller.observability.gauges import Gauges
+from poller.observability.pictures import Picture, Pictures
 
 _SCOPE = "poller"
 _REASONS = ("taken_over", "deadline", "broken", "cancelled", "deleted", "replaced")
@@ -86,8 +88,7 @@ class MetricsObserver:
         gauges.add("poller.aside", unit="{row}", description="tried again by themselves")
         gauges.add("poller.quarantine.pending", unit="{row}", description="wait for a person")
         gauges.add("poller.quarantine.limit", unit="{row}", description="how many may wait in all")
-        gauges.add("poller.health.late", unit="s", description="how late the oldest row is, by the schedule")
-        gauges.add("poller.health.unhealthy", description="1 where the poller is unhealthy, else 0")
+        self._pictures = Pictures(meter, now)
         self._rounds = count("poller.dispatch.rounds", description="rounds of the dispatcher, by outcome")
         self._probes = count("poller.dispatch.probes", description="pollers whose database was asked for rows")
         self._messages = count("poller.dispatch.messages", unit="{message}", description="messages sent, by reason")
@@ -149,11 +150,9 @@ class MetricsObserver:
         """A call of a handler that no event tells of: a replay's."""
         self._calls.add(1, {"poller.name": poller, "outcome": "returned"})
 
-    def health(self, poller: str, *, late_seconds: float | None, healthy: bool) -> None:
-        """Somebody looked at its health."""
-        name = {"poller.name": poller}
-        self._gauges.set("poller.health.late", late_seconds or 0.0, name)
-        self._gauges.set("poller.health.unhealthy", int(not healthy), name)
+    def picture(self, poller: str, judge: Callable[[], Picture | None]) -> None:
+        """What a look or a tick found; `judge` makes the picture of it when metrics are collected."""
+        self._pictures.set(poller, judge)
 
     def dispatched(
         self, app: str, *, due: int, late_seconds: float, probes: int, messages: Mapping[str, int], seconds: float
@@ -194,6 +193,7 @@ class MetricsObserver:
         if event.outcome == "held_elsewhere" and event.error != BUSY_HERE:
             self._acquired.add(1, {**name, "outcome": "held_elsewhere"})
             self._gauges.forget(("poller.name", event.poller))
+            self._pictures.forget(event.poller)
         gauge = self._gauges.set
         gauge("poller.lag", event.lag_seconds, name)
         gauge("poller.pending", event.pending, name)

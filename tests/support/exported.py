@@ -7,6 +7,7 @@ import re
 import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from opentelemetry.sdk.metrics import MeterProvider
 
 from poller import Batch
 from poller.errors import SourceError
+from poller.model.view import Condition, PollerView
 from poller.observability import Rechecked
 from poller.observability.otel import MetricsObserver
 from poller.stores import MemoryStore
+from scripts.docs_alerts import ALERTS
 from tests.support.telemetry import polled
 
 _LINE = re.compile(r"^(\w+)(?:\{(.*)\})? \S+$")
@@ -47,12 +50,16 @@ def exported(folder: Path) -> list[Series]:
     provider = MeterProvider([exporter.PrometheusMetricReader(registry=registry)], shutdown_on_exit=False)
     observe = MetricsObserver(provider)
     _work(folder, observe)
-    observe.health("orders", late_seconds=3.0, healthy=False)
+    observe.picture("orders", partial(PollerView, "orders", "halted", "unhealthy", _all_that_alerts()))
     observe.dispatched("shop", due=1, late_seconds=3.0, probes=1, messages={"rows": 1}, seconds=0.1)
     lines = client.generate_latest(registry).decode().splitlines()
     provider.shutdown()
     found = [match for line in lines if line.startswith("poller_") and (match := _LINE.match(line))]
     return [Series(match[1], dict(_LABEL.findall(match[2] or ""))) for match in found]
+
+
+def _all_that_alerts() -> tuple[Condition, ...]:
+    return tuple(Condition(one.condition, severity, "") for one in ALERTS for severity in one.of)
 
 
 def _work(folder: Path, observe: MetricsObserver) -> None:

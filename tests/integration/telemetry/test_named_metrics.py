@@ -93,8 +93,10 @@ def test_a_look_at_the_health_is_a_metric(tmp_path: Path) -> None:
     )
     with load_app(tmp_path / "poller.toml") as app:
         assert not app.health().healthy
-    assert of_poller("poller.health.unhealthy", "unreachable") == {"": 1}
-    assert of_poller("poller.health.late", "unreachable") == {"": 0}
+    assert of_poller("poller.severity", "unreachable") == {"": 2}
+    assert points("poller.condition")[
+        ("condition", "source_away"), ("poller.name", "unreachable"), ("severity", "unhealthy")
+    ]
 
 
 def test_rounds_of_the_dispatcher_are_metrics(tmp_path: Path) -> None:

@@ -44,7 +44,6 @@ def test_every_documented_metric_is_exported_and_no_other(table: sqlite3.Connect
         poller.emit(LeaseLostEvent(reason="deadline", **tenure))
         poller.emit(StaleCommitRefused(batch_id="b", reason="deadline", **tenure))
         poller.emit(RowSetAside(row="7", behind=False, error=None, **tenure))
-        otel.recorded().health("orders", late_seconds=3.0, healthy=True)
         otel.recorded().dispatched("shop", due=1, late_seconds=0.0, probes=1, messages={"rows": 1}, seconds=0.1)
         table.execute("DROP TABLE orders")
         with pytest.raises(SourceError):
@@ -55,7 +54,6 @@ def test_every_documented_metric_is_exported_and_no_other(table: sqlite3.Connect
         "poller.handler.duration",
         "poller.lag",
         "poller.bound.age",
-        "poller.health.late",
         "poller.dispatch.duration",
         "poller.dispatch.late",
     }
