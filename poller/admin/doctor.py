@@ -82,21 +82,23 @@ def examine(
         load_handler: imports the configured handler. folder: where `host.json` stands, if there is one.
         silent: why the database is not asked. seen, beside: as of `poller.admin.look.look`.
     """
-    found = _examined(poller, load_handler, folder, silent)
+    found, copy = _examined(poller, load_handler, folder, silent)
     explained = any(one.severity == "error" for one in found)
-    return [*found, _delivery(look(poller, silent=silent, seen=seen, beside=beside), explained=explained)]
+    status = look(poller, silent=silent, seen=seen, beside=beside, copy=copy)
+    return [*found, _delivery(status, explained=explained)]
 
 
 def _examined(
     poller: WiredPoller, load_handler: Callable[[], object], folder: Path, silent: SourceUnavailable | None
-) -> list[Finding]:
+) -> tuple[list[Finding], Copy | None]:
+    """And the document, if there is one that can be read."""
     relay, findings = _handler(poller, load_handler)
     findings += [*_timing(poller), *_host(poller, folder)]
     copy, store_offset = _storage(poller, findings)
     after = None if copy is None else copy.state.checkpoint.cursor
     mismatch = any(one.check == FINGERPRINT for one in findings)
     if silent is not None:
-        return findings if mismatch else [*findings, _of(silent, "database")]
+        return (findings if mismatch else [*findings, _of(silent, "database")]), copy
     if not mismatch and isinstance(poller.source, InspectableSource):
         if copy is not None and copy.state.bound is not None:
             poller.source.recall(copy.state.bound)
@@ -109,7 +111,7 @@ def _examined(
             findings += _same_table(poller, copy)
         if store_offset is not None and checkup.offset_seconds is not None:
             findings.append(_clocks(store_offset, checkup.offset_seconds))
-    return findings
+    return findings, copy
 
 
 def look_into(

@@ -59,7 +59,8 @@ class Look:
     Args:
         source: which is asked; default: one of its own, which is neither the one of a tick that runs in this process
             nor waits for it. quick: what knows whether surely nothing waits.
-        beside: another configuration that works under the name of its app, in a sentence.
+        beside: another configuration that works under the name of its app, in a sentence. copy: the document, if it was
+            read a moment ago.
     """
 
     def __init__(
@@ -68,11 +69,13 @@ class Look:
         source: Source | None = None,
         quick: QuickLooks | None = None,
         beside: str | None = None,
+        copy: Copy | None = None,
     ) -> None:
         self._poller = poller
         self._source = source
         self._quick = quick
         self._beside = beside
+        self._copy = copy
         self.name = poller.name
         self.so_far: Looked[PollerStatus] | None = None
         self.ended = False
@@ -90,7 +93,7 @@ class Look:
         facts = PollerFacts(name=poller.name, now=file.clock.now(), two_apps=self._beside)
         looked = Looked(status, facts, limits_of(poller))
         try:
-            copy = file.read()
+            copy = self._copy or file.read()
             if copy is None:
                 looked = replace(looked, status=status.model_copy(update={"exists": False}))
                 copy = file.read_unless_deleted()
@@ -181,15 +184,16 @@ def look(
     silent: SourceUnavailable | None = None,
     seen: dict[str, Seen] | None = None,
     beside: str | None = None,
+    copy: Copy | None = None,
 ) -> PollerStatus:
     """The status of one poller, whose source is not used meanwhile. Raises nothing that is an Exception: what ended the
     look stands in `error` and `failure`, and what was found before it stands beside them.
 
     Args:
         silent: why the database is not asked. seen: what looks remember of each poller; this one's is added.
-        beside: as of `Look`.
+        beside, copy: as of `Look`.
     """
-    one = Look(poller, poller.source, beside=beside)
+    one = Look(poller, poller.source, beside=beside, copy=copy)
     if silent is not None:
         one.spare(silent)
     looked = one()
