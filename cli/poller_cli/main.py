@@ -97,8 +97,15 @@ def _root(
 ) -> int:
     """Turn a SQL table into a trigger: new and changed rows reach a handler, in order."""
     ctx.obj = Session(config=config, json=as_json, debug=debug)
-    if ctx.invoked_subcommand is None:
-        print(ctx.get_help())
+    if ctx.invoked_subcommand is not None:
+        return exits.DONE
+    if config.is_file():
+        status: Any = ctx.command.get_command(ctx, "status")  # type: ignore[attr-defined]
+        with status.make_context("status", [], parent=ctx) as inner:
+            code: int = status.invoke(inner)
+        return code
+    print(f"There is no {config} here. To write one: poller init; to see it work: poller demo. All commands:\n")
+    print(ctx.get_help())
     return exits.DONE
 
 
@@ -163,7 +170,8 @@ def _explained(error: Exception) -> int:
     if isinstance(error, _UsageProblem):
         context = getattr(error, "ctx", None)
         page = "poller" if context is None else context.command_path
-        complain(f"{error.format_message().rstrip('. ')}. See: {page} --help")  # type: ignore[attr-defined]
+        said: str = error.format_message().rstrip(". ")  # type: ignore[attr-defined]
+        complain(f"{said}{'' if said.endswith('?') else '.'} See: {page} --help")
         return exits.USAGE
     if isinstance(error, typer.Abort):
         complain("Not confirmed; nothing was changed.")

@@ -93,6 +93,10 @@ def _write_list(formatter: Any, rows: Sequence[tuple[str, str]]) -> None:
             formatter.write("\n".join(wrapped(line, formatter.width, hang=hang)) + "\n")
 
 
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""What typer raises for a wrong command line that is of no parameter; it has no public name."""
+
+
 class _Empty(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -127,6 +131,18 @@ class Group(TyperGroup):
             return
         _begin(self.rich_markup_mode, formatter)
         super().format_help(ctx, formatter)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of that name. Raises: the error of a wrong command line, with what was probably meant."""
+        word = args[0] if args else ""
+        if args and not word.startswith("-") and self.get_command(ctx, word) is None:
+            from poller_cli.terminal.suggestions import instead
+
+            meant = instead(word, self.list_commands(ctx)) if isinstance(self.commands, Commands) else ()
+            said = ", ".join(f"poller {one}" for one in meant)
+            said = said if len(meant) < 3 else " or ".join(said.rsplit(", ", 1))
+            raise _UsageError(f"no command {word!r}.{f' Did you mean: {said}?' if said else ''}", ctx=ctx)
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Names and options; makes none of the commands."""

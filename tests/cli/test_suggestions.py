@@ -1,0 +1,72 @@
+"""A word that is no command: what was probably meant. And the command alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from poller_cli.main import PAGE
+from poller_cli.terminal.suggestions import instead
+from tests.cli.console import Console, ran
+from tests.cli.project import Project
+
+COMMANDS = [name for group in PAGE.values() for name in group]
+RESETS = "poller reset-to-beginning, poller reset-to-cursor or poller reset-to-checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("reset", RESETS),
+        ("skip", "poller quarantine add"),
+        ("stop", "poller pause"),
+        ("continue", "poller resume"),
+        ("logs", "poller history"),
+        ("staus", "poller status"),
+        ("quaran", "poller quarantine"),
+        ("checkpoint", "poller reset-to-checkpoint, poller clone-checkpoint or poller export-checkpoint"),
+        ("version", "poller --version"),
+    ],
+)
+def test_a_word_that_is_no_command_leads_to_one(project: Project, word: str, meant: str) -> None:
+    ended = Console(project).run(word, "orders")
+    assert ended.code == 2
+    assert ended.error == f"poller: no command {word!r}. Did you mean: {meant}? See: poller --help"
+
+
+def test_without_a_guess_the_page_is_named(project: Project) -> None:
+    assert Console(project).run("nonsense").error == "poller: no command 'nonsense'. See: poller --help"
+    assert Console(project).run("quarantine", "lst").error == "poller: no command 'lst'. See: poller quarantine --help"
+
+
+@pytest.mark.parametrize(
+    ("word", "never"),
+    [
+        ("start", "pause"),
+        ("unpause", "pause"),
+        ("stop", "resume"),
+        ("reset", "resume"),
+        ("begin", "reset-to-beginning"),
+    ],
+)
+def test_no_word_leads_to_its_opposite(word: str, never: str) -> None:
+    assert never not in instead(word, COMMANDS)
+
+
+def test_whatever_is_suggested_is_a_command() -> None:
+    from poller_cli.terminal.suggestions import _MEANT
+
+    found = {one.partition(" ")[0] for meant in _MEANT.values() for one in meant}
+    assert found <= {*COMMANDS, "--version"}
+    assert not {word for words in _MEANT for word in words} & set(COMMANDS)
+
+
+def test_the_command_alone_is_the_status_of_this_folder(project: Project) -> None:
+    console = ran(project)
+    assert console.run().out.startswith("orders  idle\n")
+    assert console.run("--json").json["pollers"][0]["word"] == "idle"
+
+
+def test_without_a_configuration_it_says_what_to_type_first(project: Project) -> None:
+    out = project.run().out
+    assert out.startswith("There is no poller.toml here. To write one: poller init; to see it work: poller demo.")
+    assert "\n  status " in out
