@@ -242,7 +242,12 @@ class Poller:
             poller = reference()
             return None if poller is None else view(after_tick(poller, copy, ended), limits_of(poller))
 
-        recorded().picture(self.name, picture)
+        at, schedule = self._runner.context.runtime.utcnow(), self._runner.context.schedule
+
+        def due() -> float:
+            return (schedule.next_after(at) - at).total_seconds()
+
+        recorded().ticked(self.name, picture, due)
 
     def unfinished(self) -> str | None:
         """Whether there is something to do before its schedule's next moment, and nobody is at work: the version of the

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Protocol
 
 from poller import forks
 from poller.admin.facts import ended
-from poller.admin.health import Health, PollerHealth, worst_first
+from poller.admin.health import Health, worst_first
 from poller.admin.look import Look, Looked
 from poller.admin.memory import LookMemory
 from poller.admin.quick import QuickLooks
@@ -223,12 +222,8 @@ class AppHealth:
     def _of(self, pollers: Iterable[PollerStatus], at: datetime) -> Health:
         health = worst_first(self._app.app_name, at, pollers)
         for one in health.pollers:
-            recorded().picture(one.name, partial(_as_found, one))
+            recorded().looked(one.name, one)
         return health
-
-
-def _as_found(found: PollerHealth) -> PollerHealth:
-    return found
 
 
 def failed(app_name: str, name: str, error: Exception, now: datetime) -> Looked[PollerStatus]:

@@ -150,9 +150,13 @@ class MetricsObserver:
         """A call of a handler that no event tells of: a replay's."""
         self._calls.add(1, {"poller.name": poller, "outcome": "returned"})
 
-    def picture(self, poller: str, judge: Callable[[], Picture | None]) -> None:
-        """What a look or a tick found; `judge` makes the picture of it when metrics are collected."""
-        self._pictures.set(poller, judge)
+    def looked(self, poller: str, picture: Picture) -> None:
+        """What a look at a poller found."""
+        self._pictures.looked(poller, picture)
+
+    def ticked(self, poller: str, judge: Callable[[], Picture | None], due: Callable[[], float]) -> None:
+        """What a tick found; arguments as of `Pictures.ticked`."""
+        self._pictures.ticked(poller, judge, due)
 
     def dispatched(
         self, app: str, *, due: int, late_seconds: float, probes: int, messages: Mapping[str, int], seconds: float

@@ -7,7 +7,6 @@ import re
 import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ def exported(folder: Path) -> list[Series]:
     provider = MeterProvider([exporter.PrometheusMetricReader(registry=registry)], shutdown_on_exit=False)
     observe = MetricsObserver(provider)
     _work(folder, observe)
-    observe.picture("orders", partial(PollerView, "orders", "halted", "unhealthy", _all_that_alerts()))
+    observe.looked("orders", PollerView("orders", "halted", "unhealthy", _all_that_alerts()))
     observe.dispatched("shop", due=1, late_seconds=3.0, probes=1, messages={"rows": 1}, seconds=0.1)
     lines = client.generate_latest(registry).decode().splitlines()
     provider.shutdown()

@@ -14,7 +14,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from poller import Batch, Poller
 from poller.errors import SourceError
 from poller.model.conditions import view
-from poller.model.view import PollerFacts, PollerLimits
+from poller.model.view import PollerFacts, PollerLimits, PollerView
 from poller.observability.gauges import KEPT
 from poller.observability.otel import MetricsObserver
 from poller.stores import MemoryStore
@@ -99,11 +99,49 @@ def test_a_poller_that_is_gone_is_not_kept_for_it(table: sqlite3.Connection) -> 
     assert of_poller("poller.severity", "gone-one") == {}
 
 
-def test_what_was_found_long_ago_is_forgotten() -> None:
-    reader, now = InMemoryMetricReader(), [0.0]
-    observe = MetricsObserver(MeterProvider([reader], shutdown_on_exit=False), now=lambda: now[0])
-    halted = PollerFacts(name="orders", now=datetime(2026, 4, 7, tzinfo=UTC), halted=True)
-    observe.picture("orders", lambda: view(halted, PollerLimits()))
-    assert of_poller("poller.severity", "orders", reader=reader) == {"": 2}
-    now[0] += KEPT + 1
-    assert of_poller("poller.severity", "orders", reader=reader) == {}
+def found(**facts: Any) -> PollerView:
+    return view(PollerFacts(name="orders", now=datetime(2026, 4, 7, tzinfo=UTC), **facts), PollerLimits())
+
+
+class Watched:
+    """An observer of its own, on a clock of its own."""
+
+    def __init__(self) -> None:
+        self.reader, self.now = InMemoryMetricReader(), 0.0
+        self.observe = MetricsObserver(MeterProvider([self.reader], shutdown_on_exit=False), now=lambda: self.now)
+
+    def severity(self) -> float | None:
+        return of_poller("poller.severity", "orders", reader=self.reader).get("")
+
+    def conditions(self) -> set[str]:
+        return {str(dict(labels)["condition"]) for labels in points("poller.condition", self.reader)}
+
+
+def test_what_a_look_found_is_forgotten_after_a_while() -> None:
+    watched = Watched()
+    watched.observe.looked("orders", found(halted=True))
+    assert watched.severity() == 2
+    watched.observe.looked("orders", found())
+    assert (watched.severity(), watched.conditions()) == (0, set())
+    watched.now += KEPT + 1
+    assert watched.severity() is None
+
+
+@pytest.mark.parametrize(("due", "lasts"), [(10.0, KEPT), (3600.0, KEPT + 3600), (86_400.0, KEPT + 3600)])
+def test_what_a_tick_found_stays_until_the_next_is_overdue(due: float, lasts: float) -> None:
+    """At most an hour longer than other gauges: an instance that no longer ticks knows nothing."""
+    watched = Watched()
+    watched.observe.ticked("orders", lambda: found(paused=True), lambda: due)
+    watched.now += lasts
+    assert watched.conditions() == {"paused"}
+    watched.now += 11
+    assert watched.severity() is None
+
+
+def test_a_tick_keeps_what_only_a_look_can_see() -> None:
+    watched = Watched()
+    watched.observe.looked("orders", found(null_cursors=2, halted=True))
+    watched.observe.ticked("orders", found, lambda: 10.0)
+    assert (watched.severity(), watched.conditions()) == (1, {"unread"})
+    watched.observe.looked("orders", found())
+    assert (watched.severity(), watched.conditions()) == (0, set())

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from poller.model.view import TABLE
 from poller.observability import otel
-from scripts.docs_alerts import ALERTS, Alert, alerts
+from scripts.docs_alerts import ALERTS, SILENT, Alert, alerts
 from tests.support.exported import Series, exported, value_labels
 from tests.support.services import REPOSITORY
 
@@ -130,6 +131,12 @@ def test_each_alert_is_tried() -> None:
     tried = sorted(name.partition(" ")[0] for name in CASES)
     assert sorted(shipped) == tried
     assert sorted(re.findall(r"^// (Poller\w+):", (FOLDER / "azure-monitor.kql").read_text(), re.MULTILINE)) == tried
+
+
+def test_each_condition_has_an_alert_or_is_known_to_have_none() -> None:
+    alerted = {one.condition for one in ALERTS}
+    assert alerted | SILENT == set(TABLE)
+    assert alerted & SILENT == set()
 
 
 def test_what_is_generated_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
