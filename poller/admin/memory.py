@@ -1,9 +1,10 @@
 """What looks at the pollers of an application remember: in this process, and of it in the store what a process that
 asks once needs of the one before.
 
-`health/{app_name}.json` holds moments alone. No result is ever read back from a store: who can write there could make a
-halted poller healthy. A moment counts between a poller's last progress and now, so the worst that a forged one does is
-an alarm that is false. The document is small (`LARGEST`), or it counts for nothing.
+`health/{app_name}.json` holds moments alone. No result is ever read back from a store: a caller who can write there
+could make a halted poller healthy. A moment counts between a poller's last progress and now: a forged one makes an alarm
+that is false, or delays one of rows that do not say themselves since when they wait. The document is small (`LARGEST`),
+or it counts for nothing.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ def _fitting(seen: Mapping[str, Seen]) -> dict[str, Seen]:
 def _parsed(body: bytes) -> _Document:
     """What stands in a body; nothing, if that is not ours."""
     try:
-        return _Document.model_validate(read_json(body, LARGEST))
+        found = _Document.model_validate(read_json(body, LARGEST))
     except (NotBoundedJson, ValidationError):
         return _Document()
+    return found.model_copy(update={"seen": {name: one.for_others() for name, one in found.seen.items()}})

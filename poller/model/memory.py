@@ -38,6 +38,11 @@ class Seen(BaseModel):
         ahead = [name for name, at in self if at is not None and is_ahead(at, now)]
         return self.model_copy(update=dict.fromkeys(ahead)) if ahead else self
 
+    def for_others(self) -> Seen:
+        """What may pass from one process to another: never when no row could be read, since that makes rows less late,
+        and a store may hold what others wrote."""
+        return self.model_copy(update={"clear_at": None})
+
     def moments(self) -> Mapping[str, datetime]:
         """As `poller.model.conditions.view` takes them."""
         return {name.rpartition("_")[0]: at for name, at in self if at is not None}
@@ -73,7 +78,7 @@ def kept(seen: Seen, facts: PollerFacts) -> Seen | None:
     progress = facts.progress
     untold = facts.age is None and (progress is None or facts.now - progress > timedelta(seconds=CLOSE))
     found = seen if untold else Seen(unborn_since=seen.unborn_since)
-    found = found.model_copy(update={"clear_at": None})
+    found = found.for_others()
     return None if found == Seen() else found
 
 

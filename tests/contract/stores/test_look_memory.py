@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
 
 from poller.app import App, load_app
+from poller.ports import Found, StateStore
 from tests.contract.stores.conftest import Place
 from tests.support.quarantine import Clock
 
@@ -22,6 +25,16 @@ cursor_column = "id"
 cursor_kind = "integer+pk"
 pk_columns = ["id"]
 """
+
+
+def an_hour_passes(store: StateStore) -> None:
+    """Its clock is its own, so what it keeps becomes an hour older in its place."""
+    found = store.read("health/shop.json")
+    assert isinstance(found, Found)
+    document = json.loads(found.body)
+    for name, at in document["seen"]["orders"].items():
+        document["seen"]["orders"][name] = (datetime.fromisoformat(at) - timedelta(hours=1)).isoformat()
+    store.write("health/shop.json", json.dumps(document).encode(), if_tag=found.tag)
 
 
 def test_a_later_process_knows_since_when_rows_wait(place: Place, tmp_path: Path) -> None:
@@ -44,3 +57,7 @@ def test_a_later_process_knows_since_when_rows_wait(place: Place, tmp_path: Path
     with app() as second:
         assert second.remembered()["orders"].unborn_since is not None
         assert second.health().healthy
+    an_hour_passes(place.open())
+    with app() as third:
+        (said,) = third.health().pollers
+        assert (said.word, said.severity) == ("never_ran", "unhealthy")

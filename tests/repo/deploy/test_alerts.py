@@ -102,7 +102,7 @@ def promtool(*arguments: str, folder: Path) -> None:
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("promtool is missing, so no alert is tried; it comes with Prometheus (Debian: prometheus)")
-    done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -72,6 +72,13 @@ HEALTH = (
         _LAWS + "test_what_a_wrong_clock_wrote_is_not_believed",
     ),
     dying_of(
+        "a store says when no row could be read",
+        _MEMORY,
+        '        return self.model_copy(update={"clear_at": None})\n',
+        "        return self\n",
+        "integration/health/test_memory.py::test_a_forged_moment_hides_no_row_that_is_late[clear_at]",
+    ),
+    dying_of(
         "what is remembered outlives a commit",
         _MEMORY,
         "if since is not None and (progress is None or progress <= since):",
