@@ -2,9 +2,9 @@
 asks once needs of the one before.
 
 `health/{app_name}.json` holds moments alone. No result is ever read back from a store: a caller who can write there
-could make a halted poller healthy. A moment counts between a poller's last progress and now: a forged one makes an alarm
-that is false, or delays one of rows that do not say themselves since when they wait. The document is small (`LARGEST`),
-or it counts for nothing.
+could make a halted poller healthy. A moment counts between a poller's last progress and now: a forged one makes an
+alarm that is false, or delays one of rows that do not say themselves since when they wait. A document that is not small
+(`LARGEST`) counts for nothing.
 """
 
 from __future__ import annotations
