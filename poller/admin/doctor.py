@@ -308,7 +308,7 @@ _LOOKED_INTO = frozenset(
 
 
 def _delivery(status: PollerStatus, *, explained: bool) -> Finding:
-    """Whether it delivers, as `poller status` says it. `explained`: another finding is an error."""
+    """What `poller status` says of it, as a finding. `explained`: another finding is an error."""
     said = [one for one in status.conditions if one.severity != "well"] or status.conditions[:1]
     more = [one for one in said if not (explained and one.name in _LOOKED_INTO)]
     text = " ".join(f"{one.sentence} {one.detail}" if one.detail and one in more else one.sentence for one in said)

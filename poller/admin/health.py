@@ -1,4 +1,4 @@
-"""Whether pollers are healthy, as the process that is asked computes it: from documents and databases, not from what
+"""The health of pollers, as the process that is asked computes it: from documents and databases, not from what
 runs here.
 
 An idle tick writes nothing, so that "no timer fires any more" looks like "no rows" to everything that waits for a sign
