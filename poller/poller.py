@@ -37,11 +37,10 @@ from poller.runtime import SystemRuntime
 
 if TYPE_CHECKING:
     from poller.admin.change_result import ChangeOutput
+    from poller.admin.changes import Changes
     from poller.admin.history import HistoryOutput
     from poller.admin.peek import Peek
-    from poller.admin.plans import Plan
     from poller.admin.quarantine.waiting import WaitingRows
-    from poller.admin.request import Request
     from poller.admin.status import PollerStatus
     from poller.backfill.result import BackfillOutput
     from poller.model.cursor import Cursor
@@ -362,10 +361,9 @@ class Poller:
         Returns: what was changed; `changed` is false where it is paused already.
         Raises: StoreError (also where there is no state document yet), WriteConflict, WrongArgument (`reason`).
         """
-        from poller.admin.plans import pause_plan
-        from poller.admin.request import Request
+        from poller.admin.pausing import Pause
 
-        return self._change(pause_plan(self.name), Request(reason=reason, by=by, dry_run=dry_run))
+        return self._changes(reason=reason, by=by, dry_run=dry_run).make(Pause())
 
     def cancel(
         self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False, wait: bool = True
@@ -383,20 +381,16 @@ class Poller:
             yet: its lease is no longer renewed, and what it does is not committed.
         Raises: as `pause`.
         """
-        from poller.admin.cancel import cancel
-        from poller.admin.conversation import Conversation
-        from poller.admin.request import Request
+        from poller.admin.pausing import cancel
 
-        request = Request(reason=reason, by=by, dry_run=dry_run)
-        return cancel(self, request, Conversation(self.origin.file), wait=wait)
+        return cancel(self, self._changes(reason=reason, by=by, dry_run=dry_run).request, wait=wait)
 
     def resume(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
         """Take back a pause, a halt, or both; the pending batch is tried afresh. Arguments, result, errors: as `pause`;
         `changed` is false where it is neither paused nor halted, and no call that failed waits for its time."""
-        from poller.admin.plans import resume_plan
-        from poller.admin.request import Request
+        from poller.admin.pausing import Resume
 
-        return self._change(resume_plan(self.name), Request(reason=reason, by=by, dry_run=dry_run))
+        return self._changes(reason=reason, by=by, dry_run=dry_run).make(Resume())
 
     def reset(
         self,
@@ -422,15 +416,36 @@ class Poller:
         Raises: Refused (rows would be skipped), LeaseHeld, WrongArgument, FingerprintMismatch (a cursor of another kind
             or key), SourceUnavailable, SourceError, StoreError, WriteConflict. Nothing is changed then.
         """
-        from poller.admin.conversation import Conversation
-        from poller.admin.plans import place_plan
-        from poller.admin.request import Request
-        from poller.admin.restore import reset_to_place
+        from poller.admin.resets import reset_to
 
-        request = Request(dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, by=by, reason=reason)
         with self.alone():
-            plan = place_plan(self, to, token_at_least=token_at_least)
-            return reset_to_place(self, plan, request, Conversation(self.origin.file))
+            change = reset_to(self, to, token_at_least=token_at_least)
+        allowed: dict[str, Any] = {"break_lease": break_lease, "allow_skip": allow_skip}
+        return self._changes(reason=reason, by=by, dry_run=dry_run, **allowed).make(change)
+
+    def undo(
+        self,
+        change: str | None = None,
+        *,
+        break_lease: bool = False,
+        reason: str | None = None,
+        by: str | None = None,
+        dry_run: bool = False,
+    ) -> ChangeOutput:
+        """Take back an operator's change: go back to the backup of what a reset or rebind replaced, resume what was
+        paused, pause again what was resumed, or list again rows that were given up.
+
+        Args:
+            change: its id, or how that begins; default: the newest change that was not taken back.
+            break_lease, reason, by, dry_run: as of `reset`.
+
+        Raises: WrongArgument (no such change), Refused (it cannot be taken back), and as `reset`. Nothing is changed
+            then.
+        """
+        from poller.admin.undo import undo_of
+
+        changes = self._changes(reason=reason, by=by, dry_run=dry_run, break_lease=break_lease)
+        return changes.make(undo_of(changes, change))
 
     @property
     def quarantine(self) -> WaitingRows:
@@ -439,11 +454,12 @@ class Poller:
 
         return WaitingRows(self, self.origin.file)
 
-    def _change(self, plan: Plan, request: Request) -> ChangeOutput:
-        from poller.admin.changes import StateEditor
-        from poller.admin.conversation import Conversation
+    def _changes(self, **asked: Any) -> Changes:
+        """Where a change is made. `asked`: as of `poller.admin.request.Request`."""
+        from poller.admin.changes import Changes
+        from poller.admin.request import Request
 
-        return StateEditor(self, request, Conversation(self.origin.file)).carry_out(plan)
+        return Changes(self, Request(file=self.origin.file, **asked))
 
     def backfill(
         self,

@@ -72,7 +72,8 @@ class ChangedRow(ResultModel):
 
 
 class ChangeOutput(ResultModel):
-    """A change of a state document: pause, cancel, resume, rebind, clone-checkpoint, import, reset-to-..., discard."""
+    """A change of a state document: pause, cancel, resume, rebind, clone-checkpoint, import, reset-to-..., undo,
+    quarantine add and discard."""
 
     command: Literal[
         "pause",
@@ -86,6 +87,7 @@ class ChangeOutput(ResultModel):
         "import",
         "quarantine discard",
         "quarantine add",
+        "undo",
     ]
     name: str
     """Whose document it is; of a clone, the new one."""
@@ -143,13 +145,15 @@ def place_of(state: State) -> Place:
     )
 
 
-def moves(output: ChangeOutput) -> list[tuple[str, str]]:
-    """Before -> after, line by line; what stays is left out, but for the cursor."""
+def moves(output: ChangeOutput, *, existed: bool = False) -> list[tuple[str, str]]:
+    """Before -> after, line by line; what stays is left out, but for the cursor. `existed`: of a document that cannot
+    be read, that there was one."""
     before, after = output.before, output.after
     if after is None:
         return []
     if before is None:
-        return [("cursor", f"{after.cursor or 'the beginning'}"), ("token", str(after.fencing_token))]
+        lines = [("cursor", f"{'unknown' if existed else 'none'} -> {after.cursor or 'the beginning'}")]
+        return [*lines, ("token", f"-> {after.fencing_token}")]
     start = before.cursor or "the beginning"
     lines = [
         ("cursor", f"{start} -> {after.cursor or 'the beginning'}" if before.cursor != after.cursor else f"{start}")

@@ -1,55 +1,52 @@
-"""How every change of state is made: preview, refusals, agreement, then one compare-and-swap, then what was done.
+"""How every change of state is made: `prepare` shows what it would do, and `apply` makes it by one compare-and-swap.
 
 Whoever asks for a change agrees to a target ("orders goes back to the beginning"), not to a version of the document. A
 worker that commits meanwhile only changes where the poller comes from: the result says so, what is replaced is backed
-up anew, and the change goes on. Whatever else happened in between (another operator's change, a halt, a checkpoint that
-went back, because an older document was put back or it was made anew) shows everything again, refuses what has to be
-refused now, and asks again.
+up again, and the change goes on. If anything else happened in between (another operator's change, a halt, a checkpoint
+that went back, because an older document was put back or it was made again), `apply` changes nothing and returns a new
+preview: show it, ask again, apply that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import cached_property
 
+from poller.admin.change import Base, Beginning, Change, Preview, Refusal
 from poller.admin.change_result import ChangeOutput, FieldDifferenceOutput, moves, place_of, row_lines
-from poller.admin.conversation import Conversation
+from poller.admin.cursors import located
 from poller.admin.editor import Applied
 from poller.admin.effects import BACK, NOTHING, Effect, direction
-from poller.admin.plans import Plan
 from poller.admin.recovery import Recovery
 from poller.admin.refusals import Refused
 from poller.admin.request import Request, checked_reason, identity
 from poller.admin.waiting_rows import no_longer_tried, refuse_rebinding
 from poller.admin.wired import WiredPoller, operator_of
-from poller.errors import FieldDifference, StateCorrupt
+from poller.errors import FieldDifference, LeaseHeld, StateCorrupt
 from poller.lease.state_file import Copy
-from poller.model.changes import Transition
-from poller.model.checkpoint_file import TAKEN_BACK
-from poller.model.document import Change, State
+from poller.model.document import Change as Record
+from poller.model.document import State
+from poller.model.fingerprint import SourceDescription
 from poller.model.when import span
 
 
-@dataclass
-class _Shown:
-    """The last preview. `copy` is the version that was looked at last; `moved`: its checkpoint is no longer the one of
-    the preview."""
-
-    copy: Copy
-    effect: Effect
-    output: ChangeOutput
-    moved: bool = False
-
-
 class _NothingLeft(Exception):
-    """Somebody else made the same change meanwhile: `state` is theirs."""
+    """Another made the same change meanwhile: `state` is theirs."""
 
     def __init__(self, why: str, state: State) -> None:
         super().__init__(why)
         self.state = state
 
 
-class StateEditor:
+class _ShownAgain(Exception):
+    """Something happened that was not agreed to."""
+
+    def __init__(self, preview: Preview) -> None:
+        self.preview = preview
+
+
+class Changes:
     """Where one operator changes one poller's document.
 
     Args:
@@ -58,190 +55,147 @@ class StateEditor:
     Raises: WrongArgument, for a reason that is not text or too long.
     """
 
-    def __init__(
-        self,
-        poller: WiredPoller,
-        request: Request | None = None,
-        conversation: Conversation | None = None,
-        *,
-        name: str | None = None,
-    ) -> None:
+    def __init__(self, poller: WiredPoller, request: Request | None = None, *, name: str | None = None) -> None:
+        self.poller = poller
         self.name = name or poller.name
         self.request = request or Request()
-        self.conversation = conversation or Conversation()
         self.operator = operator_of(
             poller,
             identity(self.request.by),
             name=self.name,
-            reason=checked_reason(self.request.reason, self.conversation.option("reason")),
-            break_option=self.conversation.option("break_lease"),
+            reason=checked_reason(self.request.reason, self.request.option("reason")),
+            break_option=self.request.option("break_lease"),
         )
 
-    def show(self, plan: Plan) -> str | None:
-        """Only the preview; why there is nothing to do, if there is not. Raises: as `carry_out`."""
-        copy = self.operator.look()
-        why = plan.nothing(copy.state)
-        if why is None:
-            self._show(plan, copy)
-        return why
+    @cached_property
+    def source(self) -> SourceDescription:
+        """The configured source, with what its configuration leaves to the server, if that answers."""
+        return located(self.poller.source)
 
-    def carry_out(self, plan: Plan, base: Copy | None = None) -> ChangeOutput:
-        """The whole of it; `base`: the document as it was just looked at. Raises: LeaseHeld, Refused, WriteConflict,
-        StoreError, SourceError."""
-        copy = base or self.operator.look()
-        why = plan.nothing(copy.state)
-        if why is not None:
-            return self._idle(plan.kind, copy.state, why)
-        shown = self._show(plan, copy)
-        if self.request.dry_run:
-            return shown.output
-        self._confirm(plan)
+    def make(self, change: Change) -> ChangeOutput:
+        """The whole of it, for a program: its call is the agreement.
 
-        def review(copy: Copy) -> None:
-            nonlocal shown
-            shown = self._again(plan, shown, copy)
-
-        try:
-            applied = self._apply(plan, review, copy)
-        except _NothingLeft as left:
-            return self._idle(plan.kind, left.state, str(left))
-        effect = shown.effect
-        if shown.moved and applied.before is not None:
-            effect = plan.effect(applied.before.state)  # counted after the write: before it, a worker would be quicker
-            shown.output.notes.append(f"So {'; '.join(effect.lines())}.")
-        return self._done(shown.output, applied, effect, plan)
-
-    def create_or_replace(self, plan: Plan, create: Callable[[], ChangeOutput], *, overwrite: bool) -> ChangeOutput:
-        """Where there is no document `create`; else, where that is wanted, the change that `plan` is of it.
-
-        Raises: Refused (there is a checkpoint already), LeaseHeld, StateCorrupt, StoreError, SourceError.
+        Raises: LeaseHeld, Refused, WriteConflict, StoreError, SourceError.
         """
-        try:
-            copy = self.operator.file.read()
-        except StateCorrupt as error:
-            raise StateCorrupt(
-                error.message,
-                document=error.document,
-                next_step=f"Put it back first: poller reset-to-checkpoint {self.name} FILE.",
-                what=error.what,
-            ) from None
-        if copy is None:
-            return create()
-        if not overwrite:
-            raise Refused(
-                f"{self.name} has a checkpoint already, at {copy.state.checkpoint.cursor or 'the beginning'}; "
-                "nothing was changed.",
-                next_step=f"If it is to be replaced, add {self.conversation.option('overwrite')}.",
-            )
-        return self.carry_out(plan)
+        with self.poller.alone() if change.asks else nullcontext():
+            found: ChangeOutput | Preview = self.prepare(change)
+            while isinstance(found, Preview):
+                found = self.apply(found)
+        return found
 
-    def create(
-        self,
-        recovery: Recovery,
-        kind: str,
-        start: State,
-        transition: Transition,
-        *,
-        lines: Callable[[State], list[tuple[str, str]]],
-        notes: list[str],
-        effect: Effect = NOTHING,
-        strict: bool = True,
-        keep: bool = True,
-    ) -> ChangeOutput:
-        """What `transition` makes of `start`, where there is no document that can be read.
+    def prepare(self, change: Change, base: Copy | None = None, *, meanwhile: str | None = None) -> Preview:
+        """What it would do. Changes nothing.
 
         Args:
-            lines: of the preview, from the state as it would be. keep: the lease, for a full ttl (see `Recovery`).
-        Raises: Refused, StoreError.
+            base: the document as it was just looked at. meanwhile: what happened since the last preview.
+
+        Raises: StoreError, SourceError, and what the change refuses by itself.
         """
-        operator = self.operator
-        now = operator.file.clock.now()
-        change = Change(id="preview", kind=kind, by=operator.by, reason=operator.reason, at=now)
-        after = transition(start, change, now)
-        output = self._output(kind, None, after, effect, notes)
-        self.conversation.preview(output, lines(after))
-        refuse_rebinding(self.name, start, after)
-        self._refuse_skipping(effect)
-        if self.request.dry_run:
-            return output
-        self.conversation.confirm(kind, strict=strict, typed=True)
-        return self._done(output, recovery.apply(kind, start, transition, keep=keep), effect)
-
-    def _apply(self, plan: Plan, review: Callable[[Copy], None], base: Copy) -> Applied:
-        def before(copy: Copy) -> None:
-            review(copy)
-            plan.before_write(copy.state)
-
-        if not plan.fenced:
-            return self.operator.change(plan.kind, plan.transition, review=before, base=base)
-        return self.operator.fenced(
-            plan.kind, plan.transition, break_lease=self.request.break_lease, review=before, base=base
-        )
-
-    def _show(self, plan: Plan, copy: Copy) -> _Shown:
-        """Preview and refusals."""
-        state, operator = copy.state, self.operator
-        after = self._preview(plan, state)
-        busy = operator.busy(copy) if plan.fenced else None
-        effect = plan.effect(state)
-        notes = [*plan.notes(state), *no_longer_tried(self.name, state, after)]
-        output = self._output(plan.kind, state, after, effect, notes, plan.differences(state))
-        output = output.model_copy(update={"rows": plan.rows(state)})
+        found: Base
+        change, found = change.looked(self) if base is None else (change, base)
+        if isinstance(found, Recovery):
+            return self._prepare_first(change, found)
+        state, operator = found.state, self.operator
+        nothing = change.nothing(self, state)
+        if nothing is not None:
+            output = self._output(change, state, state, NOTHING, [nothing])
+            return Preview(change=change, base=found, output=output, nothing=nothing)
+        after = self._after(change, state)
+        effect = change.effect(self, state)
+        notes = [*change.notes(self, state), *no_longer_tried(self.name, state, after)]
+        output = self._output(change, state, after, effect, notes, change.differences(self, state))
+        output = output.model_copy(update={"rows": list(change.rows(self, state))})
         lines = [*moves(output), *row_lines(output)]
+        busy = operator.busy(found) if change.fenced else None
         if busy is not None:
-            lines.append(("lease", f"{state.lease.owner_id or 'nobody'}, live for up to {span(busy)} more"))
-        if plan.fenced:
+            lines.append(("lease", f"{state.lease.owner_id or 'another'}, live for up to {span(busy)} more"))
+        if change.fenced:
             lines += [("rows", line) for line in effect.lines()]
-        self.conversation.preview(output, lines)
-        if plan.fenced:
-            operator.refuse_live(copy, break_lease=self.request.break_lease)
-        refuse_rebinding(self.name, state, after)
-        if not plan.skips:
-            self._refuse_skipping(effect)
-        return _Shown(copy, effect, output)
+        refusals = self._refusals(change, found, after, effect)
+        return Preview(change=change, base=found, output=output, lines=lines, refusals=refusals, meanwhile=meanwhile)
 
-    def _preview(self, plan: Plan, state: State) -> State:
-        """What the change would make of a state now."""
-        operator = self.operator
-        now = operator.file.clock.now()
-        return plan.transition(
-            state, Change(id="preview", kind=plan.kind, by=operator.by, reason=operator.reason, at=now), now
-        )
+    def _prepare_first(self, change: Change, recovery: Recovery) -> Preview:
+        """Where no document can be read."""
+        beginning = change.begin(self, recovery)
+        after = self._after(change, beginning.start, beginning)
+        effect = beginning.effect
+        output = self._output(change, None, after, effect, beginning.notes)
+        lines = moves(output, existed=recovery.existed)
+        if effect != NOTHING:
+            lines += [("rows", line) for line in effect.lines()]
+        refusals = self._refusals(change, None, after, effect, start=beginning.start)
+        return Preview(change=change, base=recovery, output=output, lines=lines, refusals=refusals, beginning=beginning)
 
-    def _refuse_skipping(self, effect: Effect) -> None:
-        """Raises: Refused, where rows would never be delivered and that was not allowed."""
-        if effect.skips and not self.request.allow_skip:
-            raise Refused(
-                f"{self.name}: {'; '.join(effect.lines())}. Nothing was changed.",
-                next_step=f"If that is meant, add {self.conversation.option('allow_skip')}.",
-            )
+    def apply(self, preview: Preview) -> ChangeOutput | Preview:
+        """Make it, unless it is a dry run. A preview comes back if something happened that was not agreed to.
 
-    def _again(self, plan: Plan, shown: _Shown, copy: Copy) -> _Shown:
-        """A version that may be another than the one of the preview."""
-        before, now = shown.copy.state, copy.state
-        if copy.tag == shown.copy.tag:
-            return shown
-        nothing = plan.nothing(now)
+        Raises: LeaseHeld, Refused, WriteConflict, StoreError, SourceError. Nothing was changed then.
+        """
+        if preview.nothing is not None and isinstance(preview.base, Copy):
+            return self._idle(preview.change, preview.base.state, preview.nothing)
+        preview.refuse(self.request.allowed)
+        if self.request.dry_run:
+            return preview.output
+        if isinstance(preview.base, Recovery):
+            first = preview.beginning
+            assert first is not None  # noqa: S101 - prepared where no document can be read
+            applied = preview.base.apply(preview.change.kind, first.start, first.transition, keep=first.keep)
+            return self._done(preview, applied, preview.output.effect)
+        return self._replace(preview, preview.base)
+
+    def _replace(self, preview: Preview, base: Copy) -> ChangeOutput | Preview:
+        change, operator = preview.change, self.operator
+        seen, moved = base, None
+
+        def review(copy: Copy) -> None:
+            nonlocal seen, moved
+            if copy.tag != seen.tag:
+                moved = self._accept(change, seen.state, copy) or moved
+                seen = copy
+            change.before_write(self, copy.state)
+
+        def facts(state: State) -> dict[str, str | None]:
+            return {"undo": change.undo(state), "undid": getattr(change, "undid", None)}
+
+        try:
+            if change.fenced:
+                applied = operator.fenced(
+                    change.kind,
+                    change.transition(self),
+                    break_lease=self.request.break_lease,
+                    review=review,
+                    base=base,
+                    facts=facts,
+                )
+            else:
+                applied = operator.change(change.kind, change.transition(self), review=review, base=base, facts=facts)
+        except _NothingLeft as left:
+            return self._idle(change, left.state, str(left))
+        except _ShownAgain as again:
+            return again.preview
+        effect, notes = preview.output.effect, []
+        if moved is not None and applied.before is not None:
+            effect = change.effect(self, applied.before.state)  # after the write: before it, a worker would be quicker
+            notes = [moved, f"So {'; '.join(effect.lines())}."]
+        return self._done(preview, applied, effect, notes)
+
+    def _accept(self, change: Change, before: State, copy: Copy) -> str | None:
+        """Another version than the one that was seen: what a person should know of it. Raises: Refused, _NothingLeft,
+        _ShownAgain."""
+        now = copy.state
+        nothing = change.nothing(self, now)
         if nothing is not None:
             raise _NothingLeft(nothing, now)
-        why = self._why_again(plan, before, now)
-        if why is None:
-            refuse_rebinding(self.name, now, self._preview(plan, now))
-        else:
-            self.conversation.meanwhile(f"{why} meanwhile.", again=True)
-            shown = self._show(plan, copy)
-            self._confirm(plan)
-            return shown
-        if before.checkpoint.cursor != now.checkpoint.cursor and plan.fenced:
-            line = f"A worker committed meanwhile: the checkpoint was at {now.checkpoint.cursor or 'the beginning'}."
-            self.conversation.meanwhile(line, again=False)
-            shown.output.notes[:] = [*(note for note in shown.output.notes if "meanwhile" not in note), line]
-            shown.moved = True
-        shown.copy = copy
-        return shown
+        why = self._unforeseen(change, before, now)
+        if why is not None:
+            raise _ShownAgain(self.prepare(change, copy, meanwhile=f"{why} meanwhile."))
+        refuse_rebinding(self.name, now, self._after(change, now))
+        if before.checkpoint.cursor != now.checkpoint.cursor and change.fenced:
+            return f"A worker committed meanwhile: the checkpoint was at {now.checkpoint.cursor or 'the beginning'}."
+        return None
 
-    def _why_again(self, plan: Plan, before: State, now: State) -> str | None:
-        """What happened that no worker's commit explains; None where nothing did."""
+    def _unforeseen(self, change: Change, before: State, now: State) -> str | None:
+        """What happened that no worker's commit explains; None if nothing did."""
         if before.control.last_change != now.control.last_change:
             return "another operator changed it"
         if (
@@ -252,32 +206,60 @@ class StateEditor:
             return "another changed it"
         if now.control.halted and not before.control.halted:
             return "it was halted"
-        if plan.fenced:
+        if change.fenced:
             way = direction(before.checkpoint.cursor, now.checkpoint.cursor)
             if way == BACK:
                 return "its checkpoint went back"
-            if way is None and not self.request.allow_skip and plan.effect(now).skips:
+            if way is None and not self.request.allow_skip and change.effect(self, now).skips:
                 return "its checkpoint moved"
         return None
 
-    def _confirm(self, plan: Plan) -> None:
-        self.conversation.confirm(plan.kind, strict=plan.strict, typed=plan.fenced and plan.typed)
+    def _refusals(
+        self, change: Change, copy: Copy | None, after: State, effect: Effect, *, start: State | None = None
+    ) -> list[Refusal]:
+        """Why it is not made, in the order in which it is said."""
+        refusals = []
+        if change.fenced and copy is not None:
+            try:
+                self.operator.refuse_live(copy, break_lease=False)
+            except LeaseHeld as error:
+                refusals.append(Refusal(error, "break_lease"))
+        before = copy.state if copy is not None else start
+        try:
+            refuse_rebinding(self.name, before or after, after)
+        except Refused as error:
+            refusals.append(Refusal(error))
+        if effect.skips and not change.skips:
+            skips = Refused(
+                f"{self.name}: {'; '.join(effect.lines())}. Nothing was changed.",
+                next_step=f"If that is meant, add {self.request.option('allow_skip')}.",
+            )
+            refusals.append(Refusal(skips, "allow_skip"))
+        return refusals
+
+    def _after(self, change: Change, state: State, beginning: Beginning | None = None) -> State:
+        """What the change would make of a state now."""
+        operator = self.operator
+        now = operator.file.clock.now()
+        transition = change.transition(self) if beginning is None else beginning.transition
+        record = Record(id="preview", kind=change.kind, by=operator.by, reason=operator.reason, at=now)
+        return transition(state, record, now)
 
     # --- results ---------------------------------------------------------------------------------------------------
 
     def _output(
         self,
-        kind: str,
+        change: Change,
         before: State | None,
         after: State,
         effect: Effect,
-        notes: list[str],
-        found: list[FieldDifference] | None = None,
+        notes: Sequence[str],
+        found: Sequence[FieldDifference] = (),
     ) -> ChangeOutput:
         """Of a change that is not made yet."""
         return ChangeOutput.model_validate(
             {
-                "command": kind,
+                "command": change.kind,
                 "name": self.name,
                 "app_name": self.operator.file.app_name,
                 "document": self.operator.file.location,
@@ -289,41 +271,63 @@ class StateEditor:
                 "after": place_of(after),
                 "effect": effect,
                 "source_differences": [
-                    FieldDifferenceOutput(field=one.field, before=one.stored, after=one.configured)
-                    for one in found or []
+                    FieldDifferenceOutput(field=one.field, before=one.stored, after=one.configured) for one in found
                 ],
-                "notes": notes,
+                "notes": list(notes),
             }
         )
 
-    def _idle(self, kind: str, state: State, why: str) -> ChangeOutput:
+    def _idle(self, change: Change, state: State, why: str) -> ChangeOutput:
         """Nothing was to do."""
-        return self._output(kind, state, state, NOTHING, [why])
+        more = () if self.request.dry_run else change.finish(self, state, None)
+        return self._output(change, state, state, NOTHING, [why, *more])
 
-    def _done(self, output: ChangeOutput, applied: Applied, effect: Effect, plan: Plan | None = None) -> ChangeOutput:
+    def _done(self, preview: Preview, applied: Applied, effect: Effect, meanwhile: Sequence[str] = ()) -> ChangeOutput:
         """Of a change that was made, with its `effect` on what it replaced."""
-        notes = list(output.notes)
+        change, before = preview.change, None if applied.before is None else applied.before.state
+        notes = [*preview.output.notes, *meanwhile]
         undo = None
-        rows = output.rows if plan is None or applied.before is None else plan.rows(applied.before.state)
-        restorable = plan is None or plan.restorable
-        if restorable and applied.backup is not None and applied.before is not None:
-            undo = self.conversation.command("reset-to-checkpoint", self.name, applied.backup)
-            other_source = applied.before.state.source_fingerprint != applied.after.source_fingerprint
-            if output.command not in TAKEN_BACK and (effect.redelivered != 0 or other_source):
-                undo += " --allow-skip"
-            if other_source:
-                notes.append(f"Before it is undone, put the former source back into {self.conversation.configuration}.")
-        return output.model_copy(
+        if before is not None and change.fenced and change.undo(before) is not None:
+            undo = self.request.command("undo", self.name, "--change", applied.change.id[:8])
+            if before.source_fingerprint != applied.after.source_fingerprint:
+                notes.append(f"Before it is undone, put the former source back into {self.request.configuration}.")
+        notes += change.finish(self, applied.after, applied)
+        return preview.output.model_copy(
             update={
                 "changed": True,
                 "id": applied.change.id,
-                "before": None if applied.before is None else place_of(applied.before.state),
+                "before": None if before is None else place_of(before),
                 "after": place_of(applied.after),
                 "effect": effect,
                 "starts_after_seconds": applied.held,
                 "backup": applied.backup,
                 "undo": undo,
                 "notes": notes,
-                "rows": rows,
+                "rows": list(preview.output.rows if before is None else change.rows(self, before)),
             }
         )
+
+
+def there_or_first(on: Changes, *, overwrite: bool) -> Base:
+    """What a change replaces that makes a first document, or with `overwrite` replaces the one that is there.
+
+    Raises: Refused (there is a checkpoint already), StateCorrupt, StoreError.
+    """
+    try:
+        copy = on.operator.file.read()
+    except StateCorrupt as error:
+        raise StateCorrupt(
+            error.message,
+            document=error.document,
+            next_step=f"Put it back first: poller reset-to-checkpoint {on.name} FILE.",
+            what=error.what,
+        ) from None
+    if copy is None:
+        return Recovery(on.operator)
+    if not overwrite:
+        raise Refused(
+            f"{on.name} has a checkpoint already, at {copy.state.checkpoint.cursor or 'the beginning'}; "
+            "nothing was changed.",
+            next_step=f"If it is to be replaced, add {on.request.option('overwrite')}.",
+        )
+    return copy

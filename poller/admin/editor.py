@@ -8,7 +8,7 @@ to two seconds. An operator who still loses leaves another, once per heartbeat i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
@@ -23,8 +23,8 @@ from poller.model.changes import (
     keep,
     kept_by,
     not_freeing,
+    relisted,
     summary,
-    unlisted,
 )
 from poller.model.document import Change, Lease, State, refuse_unreadable
 from poller.model.limits import LONGEST_NAME, LONGEST_REASON
@@ -40,7 +40,14 @@ LONGEST_TRUSTED = 3600.0
 ours; a longer one keeps nobody out."""
 
 Review: TypeAlias = Callable[[Copy], None]
-"""Looks at exactly the version that is about to be replaced: shows before and after, asks, or raises to refuse."""
+"""Looks at exactly the version that is about to be replaced, and raises to refuse."""
+Recorded: TypeAlias = Callable[[State], Mapping[str, str | None]]
+"""What the record says of taking the change back, by the state that it replaces."""
+
+
+def nothing_more(_: State) -> Mapping[str, str | None]:
+    """The record says nothing of taking it back."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +141,7 @@ class Operator:
         break_lease: bool,
         review: Review | None = None,
         base: Copy | None = None,
+        facts: Recorded = nothing_more,
     ) -> Applied:
         """A change that raises the token, with a backup. A lease that it breaks is kept for the operator for a full
         ttl: the worker must have passed its own deadline before another starts (protocol 11).
@@ -154,7 +162,7 @@ class Operator:
             changed = transition(state, change, now)
             return keep(changed, change, ttl=held, now=now) if held else changed
 
-        applied = self.change(kind, fenced, review=guarded, backup=True, base=base)
+        applied = self.change(kind, fenced, review=guarded, backup=True, base=base, facts=facts)
         return replace(applied, held=held + self._timing.margin if held else 0.0)
 
     def change(
@@ -165,12 +173,13 @@ class Operator:
         review: Review | None = None,
         backup: bool = False,
         base: Copy | None = None,
+        facts: Recorded = nothing_more,
     ) -> Applied:
         """Apply one change by compare-and-swap, looking again whenever a worker was quicker.
 
         `base` is the version to begin with, where it was looked at before. `review` is called for each version that is
         about to be replaced, and after it, with `backup`, that version's bytes are written to `backups/`. The change's
-        record is part of the same write (`control.last_change`).
+        record is part of the same write (`control.last_change`), with what `facts` says of the replaced state.
 
         Raises: WriteConflict (a worker was quicker for as long as our patience lasts), StoreError; what `review`
         raises.
@@ -188,7 +197,8 @@ class Operator:
                 self._copy_previous(copy)
                 wanted = freeing(transition) if self.busy(copy) is None else not_freeing(transition)
                 try:
-                    after = self.file.write(copy, self.recorded(kind, wanted, identity), deadline=until).state
+                    write = self.recorded(kind, wanted, identity, {"backup": kept, **facts(copy.state)})
+                    after = self.file.write(copy, write, deadline=until).state
                 except OutcomeUnknown as late:
                     if losses == 0 or late.sent:
                         raise
@@ -226,13 +236,17 @@ class Operator:
 
     # --- what each of them writes ----------------------------------------------------------------------------------
 
-    def recorded(self, kind: str, transition: Transition, identity: str) -> Callable[[State, datetime], State]:
-        """The transition with its record in the same write."""
+    def recorded(
+        self, kind: str, transition: Transition, identity: str, facts: Mapping[str, str | None] | None = None
+    ) -> Callable[[State, datetime], State]:
+        """The transition with its record in the same write; `facts`: the record's `backup`, `undo` and `undid`."""
 
         def write(state: State, now: datetime) -> State:
-            record = Change(id=identity, kind=kind, by=self.by, reason=self.reason, at=now, before=summary(state))
+            record = Change(
+                id=identity, kind=kind, by=self.by, reason=self.reason, at=now, before=summary(state)
+            ).model_copy(update=dict(facts or {}))
             after = transition(state, record, now)
-            record = record.model_copy(update={"after": summary(after) | unlisted(state, after)})
+            record = record.model_copy(update={"after": summary(after) | relisted(state, after)})
             after = after.model_copy(update={"control": after.control.model_copy(update={"last_change": record})})
             refuse_unreadable(after)
             return after

@@ -23,7 +23,7 @@ from poller.lease.state_file import Copy
 from poller.model import aside, backoff, window
 from poller.model.changes import cancelled_worker, kept_by, operators_change
 from poller.model.cursor import Cursor
-from poller.model.document import State
+from poller.model.document import Change, State
 from poller.model.memory import is_ahead
 from poller.model.redact import error_line
 from poller.model.schedule import Schedule
@@ -53,6 +53,12 @@ def limits_of(poller: WiredPoller, *, backfill: bool = False) -> PollerLimits:
     )
 
 
+def _is_move(change: Change) -> bool:
+    """True if the change says where the checkpoint stands."""
+    before, after = change.before or {}, change.after or {}
+    return change.kind in _MOVES or (change.kind == "undo" and before.get("generation") != after.get("generation"))
+
+
 def facts_of(name: str, copy: Copy, poller: WiredPoller, now: datetime) -> PollerFacts:
     """What a document says. `now`: the store's clock."""
     state, options = copy.state, poller.options
@@ -61,7 +67,7 @@ def facts_of(name: str, copy: Copy, poller: WiredPoller, now: datetime) -> Polle
     keeps = None if available.free else kept_by(state)
     change = operators_change(state)
     changed_at = None if change is None else _believable(change.at, now)
-    moved = change if change is not None and change.kind in _MOVES else None
+    moved = change if change is not None and _is_move(change) else None
     at, moved_at = _believable(checkpoint.updated_at, now), None if moved is None else changed_at
     committed = checkpoint.last_successful_batch_id is not None and (moved_at is None or at is None or at > moved_at)
     listed = aside.parking_ended(state)

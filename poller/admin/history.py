@@ -59,7 +59,7 @@ def read_history(operator: Operator, limit: int) -> HistoryOutput:
         copy = None  # what happened before is wanted all the more
     change = None if copy is None else copy.state.control.last_change
     if change is not None and all(entry.get("id") != change.id for entry in entries):
-        entries.append(change.model_dump(mode="json"))
+        entries.append(change.record())
     records = _in_order([_record(entry) for entry in entries])[-limit:]
     document = operator.store.locate(operator.audit.name)
     file = operator.file

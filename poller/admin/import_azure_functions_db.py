@@ -12,36 +12,34 @@ import hashlib
 import itertools
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy.engine import make_url
 
-from poller.admin.change_result import ChangeOutput
-from poller.admin.changes import StateEditor
-from poller.admin.conversation import Conversation
+from poller.admin.change import Base, Beginning, Change
+from poller.admin.changes import Changes, there_or_first
 from poller.admin.counts import number
-from poller.admin.cursors import changed_source, is_foreign, located
-from poller.admin.effects import measure, of_first
-from poller.admin.plans import Plan
+from poller.admin.cursors import changed_source, is_foreign
+from poller.admin.effects import Effect, measure, of_first
 from poller.admin.recovery import Recovery
 from poller.admin.refusals import WrongArgument, clean
-from poller.admin.request import Request
-from poller.admin.wired import WiredPoller
 from poller.delivery.watches import PENDING_CAP
-from poller.errors import ConfigError, LeaseHeld, SourceError, SourceUnavailable
+from poller.errors import ConfigError, FieldDifference, LeaseHeld, SourceError, SourceUnavailable
 from poller.model import transitions
+from poller.model.changes import Transition
 from poller.model.cursor import Cursor
-from poller.model.document import Change, Lease, State
+from poller.model.document import Change as Record
+from poller.model.document import Lease, State
 from poller.model.limits import HIGHEST_TOKEN, LARGEST_BODY, LONGEST_NAME, read_json
 from poller.model.when import span
 from poller.ports import Found
 from poller.sources import SqlSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from poller.config import SourceConfig
 
@@ -235,47 +233,36 @@ def key_order(fingerprint: str, options: SourceConfig) -> tuple[str, ...] | None
 # --- the change -------------------------------------------------------------------------------------------------------
 
 
-def import_checkpoint(
-    poller: WiredPoller,
-    foreign: Foreign,
-    options: SourceConfig,
-    request: Request | None = None,
-    conversation: Conversation | None = None,
-    *,
-    overwrite: bool = False,
-) -> ChangeOutput:
-    """Make the place of that library's poller the checkpoint of `poller`. Guarded like a reset.
+@dataclass(frozen=True)
+class Import(Change):
+    """Make the place of that library's poller the checkpoint of a poller of ours.
 
-    Args:
-        foreign: what `read_foreign` found. options: of the source of `poller`, as it is configured.
-        overwrite: also where `poller` has a checkpoint; its token stays, and grows.
-
-    Raises: LeaseHeld (that library is at work, or a worker of ours), Refused (there is a checkpoint already, or rows
-        would be skipped), WrongArgument (its cursor does not fit the source), SourceError, StoreError.
+    Attributes:
+        foreign: what `read_foreign` found. options: of the source, as it is configured.
+        overwrite: also if there is a checkpoint; its token stays, and grows.
+        cursor, said: its place as a cursor of ours, and what a person should know of it, once the source was asked.
     """
-    editor = StateEditor(poller, request, conversation)
-    with poller.alone():
-        return _Importing(editor, poller, options, foreign).carry_out(overwrite=overwrite)
 
+    foreign: Foreign
+    options: SourceConfig
+    overwrite: bool = False
+    cursor: Cursor | None = None
+    said: tuple[str, ...] = ()
 
-class _Importing:
-    def __init__(self, editor: StateEditor, poller: WiredPoller, options: SourceConfig, foreign: Foreign) -> None:
-        self._editor = editor
-        self._foreign = foreign
-        if not isinstance(poller.source, SqlSource):
+    kind = KIND
+
+    def looked(self, on: Changes) -> tuple[Import, Base]:
+        """Raises: WrongArgument, if the value does not fit the configured column; LeaseHeld (that library is at work),
+        Refused (there is a checkpoint already), StoreError, SourceError."""
+        if not isinstance(on.poller.source, SqlSource):
             raise ConfigError(
-                f"source: {type(poller.source).__name__} is not a SqlSource; azure-functions-db reads only tables and "
-                "queries.",
+                f"source: {type(on.poller.source).__name__} is not a SqlSource; azure-functions-db reads only tables "
+                "and queries.",
                 key="source",
             )
-        self._source = poller.source
-        self._described = located(poller.source)
-        self._cursor, self._notes = convert(foreign, self._source, options)
-
-    def carry_out(self, *, overwrite: bool) -> ChangeOutput:
-        editor, foreign = self._editor, self._foreign
-        left = foreign.live_for()
-        if left and not editor.request.break_lease:
+        cursor, said = convert(self.foreign, on.poller.source, self.options)
+        foreign, left = self.foreign, self.foreign.live_for()
+        if left and not on.request.break_lease:
             raise LeaseHeld(
                 f"azure-functions-db is at work on {foreign.poller!r}: its lease is live for up to {span(left)} more.",
                 owner_id=foreign.owner,
@@ -283,59 +270,46 @@ class _Importing:
                 expires_in_seconds=left,
                 next_step="Nothing was changed. Stop that function app first, then import.",
             )
-        plan = Plan(
-            kind=KIND,
-            transition=self._transition,
-            effect=lambda state: measure(
-                self._source,
-                state.checkpoint.cursor,
-                self._cursor,
-                foreign=is_foreign(state, self._described),
-            ),
-            differences=changed_source(self._described),
-            notes=lambda _: self._in_words(),
-        )
-        return editor.create_or_replace(plan, self._create, overwrite=overwrite)
+        change = replace(self, cursor=cursor, said=tuple(said))
+        return change, there_or_first(on, overwrite=self.overwrite)
 
-    def _transition(self, state: State, change: Change, now: datetime) -> State:
-        moved = transitions.bind(transitions.reset(state, cursor=self._cursor, change=change, now=now), self._described)
-        checkpoint = moved.checkpoint.model_copy(
-            update={
-                "last_successful_batch_id": self._foreign.batch_id,
-                "metadata": {"imported_from": "azure-functions-db"},
-            }
-        )
-        # Sinks that refuse lower tokens must take ours: it goes on above theirs.
-        token = max(moved.lease.fencing_token, self._foreign.token + 1)
-        return moved.model_copy(
-            update={"checkpoint": checkpoint, "lease": moved.lease.model_copy(update={"fencing_token": token})}
-        )
+    def transition(self, on: Changes) -> Transition:
+        def imported(state: State, record: Record, now: datetime) -> State:
+            moved = transitions.bind(transitions.reset(state, cursor=self.cursor, change=record, now=now), on.source)
+            checkpoint = moved.checkpoint.model_copy(
+                update={
+                    "last_successful_batch_id": self.foreign.batch_id,
+                    "metadata": {"imported_from": "azure-functions-db"},
+                }
+            )
+            # Sinks that refuse lower tokens must take ours: it goes on above theirs.
+            token = max(moved.lease.fencing_token, self.foreign.token + 1)
+            lease = moved.lease.model_copy(update={"fencing_token": token})
+            return moved.model_copy(update={"checkpoint": checkpoint, "lease": lease})
 
-    def _in_words(self) -> list[str]:
-        waiting = self._source.lag(self._cursor, cap=PENDING_CAP)
+        return imported
+
+    def effect(self, on: Changes, state: State) -> Effect:
+        foreign = is_foreign(state, on.source)
+        return measure(on.poller.source, state.checkpoint.cursor, self.cursor, foreign=foreign)
+
+    def differences(self, on: Changes, state: State) -> Sequence[FieldDifference]:
+        return changed_source(on.source)(state)
+
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
+        return self._in_words(on)
+
+    def _in_words(self, on: Changes) -> list[str]:
+        waiting = cast("SqlSource", on.poller.source).lag(self.cursor, cap=PENDING_CAP)
         return [
-            f"From the {self._foreign.location}, poller {self._foreign.poller!r}.",
+            f"From the {self.foreign.location}, poller {self.foreign.poller!r}.",
             f"Rows that wait behind it: {number(waiting.pending, waiting.pending_capped)}.",
-            *self._notes,
+            *self.said,
             "Nothing keeps that library from going on: see that its function app is stopped.",
         ]
 
-    def _create(self) -> ChangeOutput:
-        editor, operator = self._editor, self._editor.operator
-        recovery = Recovery(operator)
-        now = operator.file.clock.now()
-        notes = self._in_words()
-        effect = of_first(self._source, self._cursor)
-        return editor.create(
-            recovery,
-            KIND,
-            State(poller_name=editor.name, lease=Lease(fencing_token=recovery.highest_token, released_at=now)),
-            self._transition,
-            lines=lambda after: [
-                ("cursor", f"none -> {after.checkpoint.cursor}"),
-                *(("rows", line) for line in effect.lines() if effect.skips),
-            ],
-            notes=notes,
-            effect=effect,
-            keep=bool(recovery.highest_token),
-        )
+    def begin(self, on: Changes, recovery: Recovery) -> Beginning:
+        lease = Lease(fencing_token=recovery.highest_token, released_at=on.operator.file.clock.now())
+        effect, keep = of_first(on.poller.source, self.cursor), bool(recovery.highest_token)
+        start = State(poller_name=on.name, lease=lease)
+        return Beginning(start, self.transition(on), self._in_words(on), effect, keep=keep)

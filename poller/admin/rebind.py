@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from poller.admin.change_result import ChangeOutput
-from poller.admin.changes import StateEditor
-from poller.admin.conversation import Conversation
-from poller.admin.cursors import impossible, is_foreign, located, refuse_foreign, unreadable
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from poller.admin.change import Change
+from poller.admin.changes import Changes
+from poller.admin.cursors import impossible, is_foreign, refuse_foreign, unreadable
 from poller.admin.effects import Effect, rows_up_to
-from poller.admin.plans import Plan
-from poller.admin.request import Request
 from poller.admin.wired import WiredPoller
 from poller.delivery.preflight import put_back
-from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable
-from poller.model.changes import to_rebind
+from poller.errors import FieldDifference, FingerprintMismatch, SourceError, SourceUnavailable
+from poller.model.changes import Transition, to_rebind
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, differences
@@ -20,59 +20,52 @@ from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, differences
 UNCOUNTED = "which rows of the two sources are the same is not known"
 
 
-def rebind(
-    poller: WiredPoller,
-    request: Request | None = None,
-    conversation: Conversation | None = None,
-    *,
-    after_failover: bool = False,
-) -> ChangeOutput:
-    """Accept that the source of `poller` was changed, or its table so that it refuses to go on, and go on from the same
-    cursor. `after_failover`: accept that another server answers, which has all rows that the former one committed.
+@dataclass(frozen=True)
+class Rebind(Change):
+    """Accept that the source was changed, or its table so that the poller refuses to go on, and go on from the same
+    cursor: rows up to it count as delivered.
 
-    Raises: FingerprintMismatch (the cursor cannot be one of the configured source), LeaseHeld, Refused, WriteConflict,
-        StoreError, SourceError.
+    Attributes:
+        after_failover: accept that another server answers, which has all rows that the former one committed.
     """
-    editor = StateEditor(poller, request, conversation)
-    with poller.alone():
-        return editor.carry_out(_plan(poller, after_failover=after_failover))
 
+    after_failover: bool = False
 
-def _plan(poller: WiredPoller, *, after_failover: bool) -> Plan:
-    """The checkpoint belongs to the configured source from now on; rows up to the cursor count as delivered."""
-    source = located(poller.source)
+    kind = "rebind"
 
-    def nothing(state: State) -> str | None:
-        if state.source_fingerprint in UNKNOWN_FINGERPRINTS or is_foreign(state, source):
+    def transition(self, on: Changes) -> Transition:
+        return to_rebind(on.source)
+
+    def nothing(self, on: Changes, state: State) -> str | None:
+        name = on.poller.name
+        if state.source_fingerprint in UNKNOWN_FINGERPRINTS or is_foreign(state, on.source):
             return None
-        if after_failover:
+        if self.after_failover:
             known = (state.facts or {}).get("server")
-            return None if known else f"It is not known which server {poller.name} was read from, so it waits for none."
-        return None if _is_refused(poller, state) else f"{poller.name} belongs to the configured source already."
+            return None if known else f"It is not known which server {name} was read from, so it waits for none."
+        return None if _is_refused(on.poller, state) else f"{name} belongs to the configured source already."
 
-    def notes(state: State) -> list[str]:
-        cursor = state.checkpoint.cursor
-        poller.source.rests_on(None)
-        refuse_foreign(poller.source, cursor, name=poller.name)
+    def effect(self, on: Changes, state: State) -> Effect:
+        """The same cursor in other rows: nothing lies between the two places, and no count shows which rows are new."""
+        return Effect(redelivered=None, skipped=None, not_counted=UNCOUNTED)
+
+    def differences(self, on: Changes, state: State) -> Sequence[FieldDifference]:
+        return differences(state.source, on.source)
+
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
+        """Raises: FingerprintMismatch, if the cursor cannot be one of the configured source; SourceError."""
+        cursor, source = state.checkpoint.cursor, on.poller.source
+        source.rests_on(None)
+        refuse_foreign(source, cursor, name=on.poller.name)
         try:
-            _refuse_impossible(poller, cursor)
+            _refuse_impossible(on.poller, cursor)
         except SourceError as missing:
-            missing.next_step = f"{put_back(differences(state.source, source))} Nothing was changed."
+            missing.next_step = f"{put_back(differences(state.source, on.source))} Nothing was changed."
             raise
         return [
-            *unreadable(poller.source, state, source),
-            f"Of the configured source, {rows_up_to(poller.source, cursor)} up to the cursor count as delivered.",
+            *unreadable(source, state, on.source),
+            f"Of the configured source, {rows_up_to(source, cursor)} up to the cursor count as delivered.",
         ]
-
-    return Plan(
-        kind="rebind",
-        transition=to_rebind(source),
-        # The same cursor in other rows: nothing lies between the two places, and no count shows which rows are new.
-        effect=lambda _: Effect(redelivered=None, skipped=None, not_counted=UNCOUNTED),
-        nothing=nothing,
-        differences=lambda state: differences(state.source, source),
-        notes=notes,
-    )
 
 
 def _is_refused(poller: WiredPoller, state: State) -> bool:

@@ -79,7 +79,7 @@ class Recovery:
             after = transition(state, change, now)
             return keep_for(after, change, ttl=held, now=now) if held else after
 
-        write = operator.recorded(kind, kept_free, runtime.new_id())
+        write = operator.recorded(kind, kept_free, runtime.new_id(), {"backup": kept})
         try:
             after = file.write(base, write, deadline=runtime.monotonic() + file.timing.tenure, create=start).state
         except Conflict as changed:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from poller.admin.refusals import WrongArgument, clean, shown
 from poller.model.escape import escape, is_visible
 from poller.model.limits import LONGEST_NAME, LONGEST_REASON
+
+Allow: TypeAlias = Literal["allow_skip", "break_lease"]
+"""What an operator may allow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +22,7 @@ class Request:
     Attributes:
         dry_run: only look. break_lease: take the lease from a worker. allow_skip: leave rows undelivered.
         by: who asks; default: `POLLER_OPERATOR`, else user and host. reason: for the record.
+        file: the configuration file, for the commands in results and errors; empty for a poller made in Python.
     """
 
     dry_run: bool = False
@@ -24,6 +30,26 @@ class Request:
     allow_skip: bool = False
     by: str | None = None
     reason: str | None = None
+    file: str = ""
+
+    @property
+    def allowed(self) -> dict[Allow, bool]:
+        """What lets a refused change pass."""
+        return {"allow_skip": self.allow_skip, "break_lease": self.break_lease}
+
+    @property
+    def configuration(self) -> str:
+        """Where the poller is configured, for people."""
+        return self.file or "the poller's configuration"
+
+    def option(self, name: str) -> str:
+        """How one gives `reason`, `allow_skip`, `break_lease`, `overwrite`, `rebind`: in the console `--allow-skip`."""
+        return name if name == "reason" else f"{name}=True"
+
+    def command(self, *words: str) -> str:
+        """A command line to copy."""
+        file = ["-c", self.file] if self.file not in ("", "poller.toml") else []
+        return shlex.join(["poller", *file, *words])
 
 
 def checked_reason(reason: str | None, name: str) -> str | None:

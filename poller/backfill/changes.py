@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from poller.admin import conversation as admin
-from poller.admin.cancel import await_worker
+from poller.admin.change import Change, Preview
 from poller.admin.change_result import ChangedPart, ChangeOutput
-from poller.admin.changes import StateEditor
+from poller.admin.changes import Changes
 from poller.admin.effects import NOTHING
-from poller.admin.plans import Plan, cancel_plan, pause_plan, resume_plan
+from poller.admin.pausing import Cancel, Pause, Resume, Waiting, await_worker
 from poller.admin.request import Request
 from poller.backfill.documents import FINISHED, Document
 from poller.backfill.listing import Backfills
@@ -26,37 +25,34 @@ _HANDLERS = (None, "none", "ended", "unknown", "running")
 """What became of a handler; of several the last in this order stands for all."""
 
 
-class Conversation:
-    """With whoever asks for the change of a backfill in parts. As it stands with a program: its call is the agreement,
-    and the result says everything.
+@dataclass(frozen=True)
+class _Stopping(Change):
+    """A part that is finished is not stopped."""
 
-    Args:
-        file: see `poller.admin.conversation.Conversation`.
-    """
+    def nothing(self, on: Changes, state: State) -> str | None:
+        if FINISHED in state.checkpoint.metadata:
+            return f"{on.name} is finished: there is nothing to {self.kind}."
+        return super().nothing(on, state)
 
-    def __init__(self, file: str = "") -> None:
-        self._file = file
 
-    @property
-    def shows(self) -> bool:
-        """Whether anybody sees what would be changed."""
-        return False
+@dataclass(frozen=True)
+class PausePart(_Stopping, Pause):
+    """No new batch of it starts."""
 
-    def part(self, name: str) -> admin.Conversation:  # noqa: ARG002
-        """About one part, or about the only one."""
-        return admin.Conversation(self._file)
 
-    def begin(self, kind: str, parts: int) -> None:
-        """What is asked for, and of how many parts."""
+@dataclass(frozen=True)
+class CancelPart(_Stopping, Cancel):
+    """No new batch of it starts, and of the one in hand nothing is committed."""
 
-    def nothing(self, why: str) -> None:
-        """In the preview, a part with nothing to do."""
 
-    def confirm(self, kind: str) -> None:
-        """Return when it is agreed to for all parts that were shown. Raises: Refused."""
+@dataclass(frozen=True)
+class ResumePart(Resume):
+    """Nothing works at a backfill by itself, unlike at a poller: `command` does."""
 
-    def changed(self, output: ChangeOutput) -> None:
-        """What was done to one of several parts."""
+    command: str = "the same poller backfill command as before"
+
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
+        return [*super().notes(on, state), f"To go on with it, run: {self.command}"]
 
 
 def pause(
@@ -69,7 +65,7 @@ def pause(
 
     Raises: ConfigError (no backfill of that name, or none of a configured poller), and as `Poller.pause`.
     """
-    return _by_name(app, name, "pause", Request(reason=reason, by=by, dry_run=dry_run))
+    return _by_name(app, name, "pause", Request(reason=reason, by=by, dry_run=dry_run, file=str(app.path)))
 
 
 def cancel(
@@ -83,7 +79,8 @@ def cancel(
 ) -> ChangeOutput:
     """Pause a backfill and stop the handlers that run for it now. Arguments and errors: as `pause`; `wait`: as of
     `Poller.cancel`."""
-    return _by_name(app, name, "cancel", Request(reason=reason, by=by, dry_run=dry_run), wait=wait)
+    request = Request(reason=reason, by=by, dry_run=dry_run, file=str(app.path))
+    return _by_name(app, name, "cancel", request, wait=wait)
 
 
 def resume(
@@ -91,7 +88,7 @@ def resume(
 ) -> ChangeOutput:
     """Take back the pause or halt of a backfill, or of one part. Nothing works at it by itself: `notes` say what does.
     Arguments and errors: as `pause`."""
-    return _by_name(app, name, "resume", Request(reason=reason, by=by, dry_run=dry_run))
+    return _by_name(app, name, "resume", Request(reason=reason, by=by, dry_run=dry_run, file=str(app.path)))
 
 
 def _by_name(app: Application, name: str, kind: Kind, request: Request, *, wait: bool = True) -> ChangeOutput:
@@ -99,78 +96,57 @@ def _by_name(app: Application, name: str, kind: Kind, request: Request, *, wait:
     documents = backfills.named(name)
     if not documents:
         raise ConfigError(f"There is no backfill {name!r} of {app.app_name}.", key=name)
-    return change(backfills, documents, kind, request, Conversation(str(app.path)), wait=wait)
+    return BackfillChanges(backfills, documents, kind, request).make(wait=wait)
 
 
-def change(
-    backfills: Backfills,
-    documents: Sequence[Document],
-    kind: Kind,
-    request: Request,
-    conversation: Conversation | None = None,
-    *,
-    wait: bool = True,
-) -> ChangeOutput:
-    """Pause, cancel or resume a backfill. All parts are shown, then it is agreed to once.
+class BackfillChanges:
+    """One change of all documents of a backfill, or of the one of a part. If it fails on one part, the parts before it
+    are changed: the same change again changes the others.
 
     Args:
-        documents: those of the backfill (`Backfills.named`), or the one of a part.
-        wait: of a cancel, until each worker has stopped its handler, or has had the time to.
+        documents: those of the backfill (`Backfills.named`).
 
-    Where it fails on one part, the parts before it are changed: the same change again changes the others.
-    Raises: as `StateEditor.carry_out`; ConfigError, for a source that cannot be made.
+    Attributes:
+        change: of each document. parts: where each is changed.
+
+    Raises: ConfigError, for a source that cannot be made; WrongArgument (`reason`).
     """
-    talk = conversation or Conversation()
-    plan_for = _resumes(backfills, documents, talk) if kind == "resume" else _stops(kind)
-    names = [one.name for one in documents]
-    editors = [StateEditor(backfills.poller(one), request, talk.part(one.name)) for one in documents]
-    if len(editors) == 1:
-        output = editors[0].carry_out(plan_for(names[0]))
-        return await_worker(editors[0], output, wait=wait) if kind == "cancel" else output
-    talk.begin(kind, len(editors))
-    if not request.dry_run:
-        if talk.shows:
-            for editor in editors:
-                nothing = editor.show(plan_for(editor.name))
-                if nothing is not None:
-                    talk.nothing(nothing)
-        talk.confirm(kind)
-    outputs: list[ChangeOutput] = []
-    for editor in editors:
-        outputs.append(editor.carry_out(plan_for(editor.name)))
-        if kind != "cancel":
-            talk.changed(outputs[-1])
-    if kind == "cancel":  # each worker has the same time, from when the last part was changed
-        outputs = [await_worker(editor, output, wait=wait) for editor, output in zip(editors, outputs, strict=True)]
-        for output in outputs:
-            talk.changed(output)
-    return _together(backfills.location(documents[0].base), documents[0].base, outputs)
 
+    def __init__(self, backfills: Backfills, documents: Sequence[Document], kind: Kind, request: Request) -> None:
+        self.change: Change = {"pause": PausePart, "cancel": CancelPart, "resume": ResumePart}[kind]()
+        words = backfills.command(documents[0]) if kind == "resume" else None
+        if words is not None:
+            self.change = ResumePart(command=request.command(*words))
+        self.parts = [Changes(backfills.poller(one), request) for one in documents]
+        self._name = documents[0].base
+        self._location = backfills.location(self._name)
 
-def _stops(kind: Kind) -> Callable[[str], Plan]:
-    def plan_for(name: str) -> Plan:
-        plan = cancel_plan(name) if kind == "cancel" else pause_plan(name)
+    def prepare(self) -> list[Preview]:
+        """What it would do to each part. Raises: as `Changes.prepare`."""
+        return [part.prepare(self.change) for part in self.parts]
 
-        def nothing(state: State) -> str | None:
-            if FINISHED in state.checkpoint.metadata:
-                return f"{name} is finished: there is nothing to {kind}."
-            return plan.nothing(state)
+    def make(
+        self, *, wait: bool = True, changed: Callable[[ChangeOutput], object] = bool, waiting: Waiting | None = None
+    ) -> ChangeOutput:
+        """Make it.
 
-        return replace(plan, nothing=nothing)
+        Args:
+            wait, waiting: of a cancel, as of `await_worker`. changed: called with what was done to each part.
 
-    return plan_for
-
-
-def _resumes(backfills: Backfills, documents: Sequence[Document], talk: Conversation) -> Callable[[str], Plan]:
-    """Nothing works at a backfill by itself, unlike at a poller: what does is said."""
-    words = backfills.command(documents[0])
-    command = talk.part(documents[0].name).command(*words) if words else "the same poller backfill command as before"
-
-    def plan_for(name: str) -> Plan:
-        plan = resume_plan(name)
-        return replace(plan, notes=lambda state: [*plan.notes(state), f"To go on with it, run: {command}"])
-
-    return plan_for
+        Raises: as `Changes.make`.
+        """
+        cancels = self.change.kind == "cancel"
+        outputs: list[ChangeOutput] = []
+        for part in self.parts:
+            outputs.append(part.make(self.change))
+            if not cancels:
+                changed(outputs[-1])
+        if cancels:  # each worker has the same time, from when the last part was changed
+            pairs = list(zip(self.parts, outputs, strict=True))
+            outputs = [await_worker(part, output, wait=wait, waiting=waiting) for part, output in pairs]
+            for output in outputs:
+                changed(output)
+        return outputs[0] if len(outputs) == 1 else _together(self._location, self._name, outputs)
 
 
 def _together(location: str, name: str, outputs: Sequence[ChangeOutput]) -> ChangeOutput:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
-from poller.admin import conversation as admin
+from poller.admin.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Conversation:
     everything.
 
     Args:
-        file: see `poller.admin.conversation.Conversation`.
+        file: see `poller.admin.request.Request`.
     """
 
     _file = ""
@@ -53,7 +53,7 @@ class Conversation:
 
     def command(self, *words: str) -> str:
         """A command line to copy."""
-        return admin.Conversation(self._file).command(*words)
+        return Request(file=self._file).command(*words)
 
     def option(self, name: str, value: object = None) -> str:
         """How one gives `begins`, `ends`, `name`, `parallel` or `retry`, or a value of it: in the console `--as`, or

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from poller.admin.change import Change
 from poller.admin.change_result import ChangeOutput
-from poller.admin.changes import StateEditor
-from poller.admin.conversation import Conversation
-from poller.admin.plans import Plan, pause_plan, resume_plan
+from poller.admin.changes import Changes
+from poller.admin.pausing import Pause, Resume
 from poller.admin.quarantine.choice import Choice
-from poller.admin.quarantine.discard import discard
+from poller.admin.quarantine.discard import Discard
 from poller.admin.quarantine.replay import NotHandedOver, replay
 from poller.admin.refusals import Refused, WrongArgument
 from poller.admin.request import Request
@@ -77,37 +77,37 @@ def make(app: App, wanted: WantedChange) -> MadeChange:
 
 
 def _pause(app: App, wanted: WantedChange) -> MadeChange:
-    changed = _edited(app, wanted, pause_plan(wanted.poller)).changed
+    changed = _edited(app, wanted, Pause()).changed
     after = "is paused: no new batch starts, and one in hand is finished." if changed else "is paused already."
     return MadeChange(200, f"{wanted.poller} {after}", changed)
 
 
 def _resume(app: App, wanted: WantedChange) -> MadeChange:
-    changed = _edited(app, wanted, resume_plan(wanted.poller)).changed
+    changed = _edited(app, wanted, Resume()).changed
     after = "works again with its next tick." if changed else "is neither paused nor halted."
     return MadeChange(200, f"{wanted.poller} {after}", changed)
 
 
-def _edited(app: App, wanted: WantedChange, plan: Plan) -> ChangeOutput:
+def _edited(app: App, wanted: WantedChange, change: Change) -> ChangeOutput:
     """Without the source: its database may be what is down."""
     poller = app.without_source(Named(wanted.poller, wanted.poller))
-    return StateEditor(poller, _request(wanted), Conversation(str(app.path))).carry_out(plan)
+    return Changes(poller, _request(app, wanted)).make(change)
 
 
 def _discard(app: App, wanted: WantedChange) -> MadeChange:
-    output = discard(app.poller(wanted.poller), _row(wanted), _request(wanted), Conversation(str(app.path)))
+    output = Changes(app.poller(wanted.poller), _request(app, wanted)).make(Discard(_row(wanted)))
     if output.changed:
         return MadeChange(200, f"The row {wanted.id} was given up: it is never delivered.", changed=True)
     return MadeChange(200, f"The row {wanted.id} waits no longer: nothing was to be given up.")
 
 
 def _replay(app: App, wanted: WantedChange) -> MadeChange:
-    poller, talk = app.poller(wanted.poller), Conversation(str(app.path))
-    output = replay(poller, _row(wanted), "recorded", _request(wanted), talk)
+    request = _request(app, wanted)
+    output = replay(app.poller(wanted.poller), _row(wanted), "recorded", request)
     if output.replayed:
         return MadeChange(200, f"The handler took the row {wanted.id}: it waits no longer.", changed=True)
     if any(row.outcome == "failed" for row in output.rows):
-        show = talk.command("quarantine", "show", wanted.poller, "--id", str(wanted.id))
+        show = request.command("quarantine", "show", wanted.poller, "--id", str(wanted.id))
         return MadeChange(409, f"The handler failed on the row {wanted.id}, which still waits. How it failed: {show}")
     return MadeChange(409, f"The row {wanted.id} was not handed over, and still waits. Try again.")
 
@@ -120,8 +120,8 @@ _MAKERS: Mapping[Kind, Callable[[App, WantedChange], MadeChange]] = {
 }
 
 
-def _request(wanted: WantedChange) -> Request:
-    return Request(by=wanted.by, reason=wanted.reason)
+def _request(app: App, wanted: WantedChange) -> Request:
+    return Request(by=wanted.by, reason=wanted.reason, file=str(app.path))
 
 
 def _row(wanted: WantedChange) -> Choice:

@@ -113,7 +113,7 @@ class AuditTrail:
                 return
             if len(entries) < limit:
                 break
-        self._store.append(self.name, _line(change.model_dump(mode="json")))
+        self._store.append(self.name, _line(change.record()))
 
     def entries(self, *, limit: int | None = None) -> list[dict[str, Any]]:
         """The newest records, oldest first, each id once. Raises: StoreUnavailable, StoreDenied."""

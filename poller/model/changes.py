@@ -20,6 +20,8 @@ CREATED = "created"
 everyone who finds no document later that there was one."""
 SEEN = "seen"
 """The kind of the first record in the audit trail of a document that was there before there were such records."""
+MOST_NAMED = 100
+"""So many rows that a change listed are named in its record."""
 _OPERATORS = "operator/"
 
 
@@ -146,8 +148,9 @@ def summary(state: State) -> dict[str, Any]:
     }
 
 
-def unlisted(before: State, after: State) -> dict[str, Any]:
-    """What a record stores of rows that wait no longer after a change: their ids, where there are any."""
-    kept = {row.id for row in (*after.aside, *after.quarantine)}
-    gone = [row.id for row in (*before.aside, *before.quarantine) if row.id not in kept]
-    return {"unlisted": gone} if gone else {}
+def relisted(before: State, after: State) -> dict[str, Any]:
+    """What a record stores of rows that wait no longer after a change (`unlisted`), or wait since (`listed`): their
+    ids, if there are any."""
+    were, are = ({row.id: row for row in (*state.aside, *state.quarantine)} for state in (before, after))
+    gone, new = [id_ for id_ in were if id_ not in are], [id_ for id_ in are if id_ not in were]
+    return {name: ids for name, ids in (("unlisted", gone), ("listed", new[:MOST_NAMED])) if ids}

@@ -187,7 +187,11 @@ class Delivery(_Part):
 
 class Change(_Part):
     """An operator's change, kept in the document that it changed until the next writer has copied it to the audit
-    trail, idempotent by `id` (protocol 11)."""
+    trail, idempotent by `id` (protocol 11).
+
+    `backup` is the name of what it replaced, `undo` what takes it back ("pause", "resume", "restore" or "relist"), and
+    `undid` the id of the change that it took back. A record without them is written as if there were no such fields.
+    """
 
     id: Name
     kind: Name
@@ -196,6 +200,17 @@ class Change(_Part):
     at: Stamp | None = None
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
+    backup: Annotated[str, Field(max_length=LONGEST_REASON)] | None = None
+    undo: Name | None = None
+    undid: Name | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As the audit trail holds it."""
+        return self.model_dump(mode="json", exclude=self.unsaid())
+
+    def unsaid(self) -> set[str]:
+        """The optional fields that are not written."""
+        return {name for name in ("backup", "undo", "undid") if getattr(self, name) is None}
 
 
 class Control(_Part):
@@ -330,7 +345,9 @@ def _empty(state: State) -> dict[str, Any]:
     found: dict[str, Any] = {name: True for name in _LEFT_OUT_AT_TOP if not getattr(state, name)}
     for name, fields in _LEFT_OUT.items():
         part = getattr(state, name)
-        found[name] = {field for field in fields if not getattr(part, field)}
+        found[name] = {field: True for field in fields if not getattr(part, field)}
+    if state.control.last_change is not None:
+        found["control"]["last_change"] = state.control.last_change.unsaid()
     return found
 
 

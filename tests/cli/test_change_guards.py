@@ -14,10 +14,10 @@ import pytest
 
 from poller import Batch, FingerprintMismatch, LeaseHeld, Poller, PollerError, load_app
 from poller.admin.change_result import ChangeOutput
+from poller.admin.changes import Changes
 from poller.admin.clone import clone_checkpoint
-from poller.admin.conversation import Conversation
 from poller.admin.import_azure_functions_db import read_foreign
-from poller.admin.rebind import rebind
+from poller.admin.rebind import Rebind
 from poller.admin.request import Request
 from poller.admin.restore import find_checkpoint
 from poller.backfill.result import BackfillOutput
@@ -173,12 +173,12 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
     "a rebind under a lease that is held": (
         elsewhere_at_work,
         ("rebind", "orders"),
-        lambda poller: rebind(poller),
+        lambda poller: Changes(poller).make(Rebind()),
     ),
     "a rebind while rows wait": (
         elsewhere_while_rows_wait,
         ("rebind", "orders"),
-        lambda poller: rebind(poller),
+        lambda poller: Changes(poller).make(Rebind()),
     ),
     "neither a file nor a backup": (
         nothing,
@@ -380,12 +380,14 @@ DONE: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
     "another source": (
         elsewhere,
         ("rebind", "orders"),
-        lambda poller: rebind(poller, conversation=Conversation(poller.origin.file)),
+        lambda poller: Changes(poller, Request(file=poller.origin.file)).make(Rebind()),
     ),
     "a clone": (
         nothing,
         ("clone-checkpoint", "orders", "orders-v2", "--dry-run"),
-        lambda poller: clone_checkpoint(poller, "orders-v2", Request(dry_run=True), file=Path(poller.origin.file)),
+        lambda poller: clone_checkpoint(
+            poller, "orders-v2", Request(dry_run=True, file=poller.origin.file), file=Path(poller.origin.file)
+        ),
     ),
     "a dry run": (
         nothing,

@@ -10,8 +10,8 @@ from unittest.mock import patch
 import pytest
 
 from poller import load_app
-from poller.admin.conversation import Conversation
-from poller.admin.rebind import rebind
+from poller.admin.changes import Changes
+from poller.admin.rebind import Rebind
 from poller.admin.refusals import Refused
 from tests.cli.console import Console, changed, deleted, ran, write
 from tests.cli.project import Project
@@ -97,16 +97,15 @@ def test_a_row_that_is_listed_meanwhile_counts_too(project: Project) -> None:
     console = ran(project)
     moved(project)
 
-    class Slow(Conversation):
-        def confirm(self, kind: str, *, strict: bool, typed: bool) -> None:
-            console.edit(aside=[waits(1)])
-
     with (
         patch.dict(os.environ, project.environ),
         load_app(project.folder / "poller.toml", observers=[]) as app,
-        pytest.raises(Refused, match="1 row of its source waits"),
     ):
-        rebind(app.poller("orders"), conversation=Slow())
+        changes = Changes(app.poller("orders"))
+        preview = changes.prepare(Rebind())
+        console.edit(aside=[waits(1)])
+        with pytest.raises(Refused, match="1 row of its source waits"):
+            changes.apply(preview)
     assert console.state()["source"]["table"] == "orders"
 
 

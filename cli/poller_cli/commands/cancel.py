@@ -33,7 +33,8 @@ def cancel(
 
     Example: poller cancel orders --reason "it writes to the wrong warehouse"
     """
-    from poller.admin.cancel import cancel
+    from poller.admin.changes import Changes
+    from poller.admin.pausing import Cancel, await_worker
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
@@ -43,4 +44,6 @@ def cancel(
 
             return change_backfill(session, app, named, consent, "cancel", wait=not no_wait)
         report = Report(session, app, consent, name)
-        return report.report(cancel(app.without_source(named), consent, report, wait=not no_wait))
+        on = Changes(app.without_source(named), report.request)
+        output = report.made(on, Cancel())
+        return report.report(await_worker(on, output, wait=not no_wait, waiting=report.waiting))

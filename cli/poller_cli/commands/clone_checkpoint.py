@@ -28,7 +28,7 @@ def clone_checkpoint(
 
     Example: poller clone-checkpoint orders orders-v2
     """
-    from poller.admin import clone
+    from poller.admin.clone import clone_of, with_configuration
     from poller.admin.refusals import Refused
     from poller_cli.output.change_report import Report
 
@@ -37,7 +37,5 @@ def clone_checkpoint(
         if new is None and app.backfills.named(new_name):
             raise Refused(f"{new_name} is a backfill's name; nothing was changed.", next_step="Name another.")
         report = Report(session, app, consent, new_name)
-        cloned = clone.clone_checkpoint(
-            app.poller(name), new_name, consent, report, new=new, file=app.path, overwrite=overwrite
-        )
-        return report.report(cloned)
+        on, clone = clone_of(app.poller(name), new_name, report.request, new=new, file=app.path, overwrite=overwrite)
+        return report.report(with_configuration(report.made(on, clone), clone))

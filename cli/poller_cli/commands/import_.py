@@ -43,12 +43,11 @@ def azure_functions_db(
     """
     from datetime import UTC, datetime
 
-    from poller.admin.import_azure_functions_db import import_checkpoint, read_foreign
+    from poller.admin.import_azure_functions_db import Import, read_foreign
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
         poller = app.poller(name)
         foreign = read_foreign(where, connection=app.config.state.connection, environ=os.environ, now=datetime.now(UTC))
-        report = Report(session, app, consent, name)
-        options = app.config.pollers[name].source
-        return report.report(import_checkpoint(poller, foreign, options, consent, report, overwrite=overwrite))
+        change = Import(foreign, app.config.pollers[name].source, overwrite)
+        return Report(session, app, consent, name).carry_out(poller, change)

@@ -18,8 +18,7 @@ def pause(
 
     Example: poller pause orders --reason "migration of the warehouse"
     """
-    from poller.admin.changes import StateEditor
-    from poller.admin.plans import pause_plan
+    from poller.admin.pausing import Pause
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
@@ -28,5 +27,4 @@ def pause(
             from poller_cli.output.part_report import change_backfill
 
             return change_backfill(session, app, named, consent, "pause")
-        report = Report(session, app, consent, name)
-        return report.report(StateEditor(app.without_source(named), consent, report).carry_out(pause_plan(name)))
+        return Report(session, app, consent, name).carry_out(app.without_source(named), Pause())

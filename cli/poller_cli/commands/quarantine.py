@@ -95,13 +95,13 @@ def replay(
     with session.app() as app:
         report = Report(session, app, consent, name)
         poller = app.one(name)
-        output = hand_over(poller, choice, version, replace(consent, dry_run=True), report)
+        output = hand_over(poller, choice, version, replace(report.request, dry_run=True))
         if output.rows and not consent.dry_run:
             if report.shows:
                 print(quarantine_report.to_replay(output), file=sys.stderr if session.json else out, flush=True)
             confirm(consent, name, "quarantine replay", production=None, typed=False)
             agreed = Choice(ids=[row.id for row in output.rows])
-            output = hand_over(poller, agreed, version, consent, report)
+            output = hand_over(poller, agreed, version, report.request)
     if session.json:
         print_json(output, out)
     else:
@@ -125,13 +125,12 @@ def discard(
     Example: poller quarantine discard orders --id 5d41402abc4b2a76 --reason "a test order"
     """
     from poller.admin.quarantine.choice import Choice
-    from poller.admin.quarantine.discard import discard as give_up
+    from poller.admin.quarantine.discard import Discard
     from poller_cli.output.change_report import Report
 
     choice = Choice(ids=ids or (), key=_pairs(key or [], "--key"), all=every)
     with session.app() as app:
-        report = Report(session, app, consent, name)
-        return report.report(give_up(app.one(name), choice, consent, report))
+        return Report(session, app, consent, name).carry_out(app.one(name), Discard(choice))
 
 
 def add(
@@ -154,13 +153,12 @@ def add(
 
     Example: poller quarantine add orders --pk id=12093 --reason "blocks the night's orders"
     """
-    from poller.admin.quarantine.add import add as set_aside
+    from poller.admin.quarantine.add import Add
     from poller_cli.output.change_report import Report
 
     key = _pairs(pk, "--pk")
     with session.app() as app:
-        report = Report(session, app, consent, name)
-        return report.report(set_aside(app.one(name), key, consent, report))
+        return Report(session, app, consent, name).carry_out(app.one(name), Add(key))
 
 
 def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:

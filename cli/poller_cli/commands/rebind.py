@@ -26,9 +26,8 @@ def rebind(
 
     Example: poller rebind orders --reason "the database moved to db2"
     """
-    from poller.admin import rebind as admin
+    from poller.admin.rebind import Rebind
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
-        report = Report(session, app, consent, name)
-        return report.report(admin.rebind(app.poller(name), consent, report, after_failover=after_failover))
+        return Report(session, app, consent, name).carry_out(app.poller(name), Rebind(after_failover))

@@ -28,12 +28,8 @@ def reset_to_beginning(
 
     Example: poller reset-to-beginning orders --reason "the handler dropped the discount"
     """
-    from poller.admin.plans import reset_plan
-    from poller.admin.restore import reset_to_place
+    from poller.admin.resets import Reset
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
-        poller = app.poller(name)
-        report = Report(session, app, consent, name)
-        plan = reset_plan(poller, "reset-to-beginning", None, token_at_least=token_at_least)
-        return report.report(reset_to_place(poller, plan, consent, report))
+        return Report(session, app, consent, name).carry_out(app.poller(name), Reset(None, token_at_least))

@@ -39,7 +39,7 @@ def reset_to_checkpoint(
 
     Example: poller reset-to-checkpoint orders backups/shop/orders/20260407T012346_020000Z.json
     """
-    from poller.admin.restore import find_checkpoint, read_checkpoint, restore_checkpoint
+    from poller.admin.restore import Restore, find_checkpoint, read_checkpoint
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
@@ -48,10 +48,7 @@ def reset_to_checkpoint(
             kept = read_checkpoint(poller, _stdin(), location="text of stdin")
         else:
             kept = find_checkpoint(poller, file)
-        report = Report(session, app, consent, name)
-        return report.report(
-            restore_checkpoint(poller, kept, consent, report, rebind=rebind, token_at_least=token_at_least)
-        )
+        return Report(session, app, consent, name).carry_out(poller, Restore(kept, rebind, token_at_least))
 
 
 def _stdin() -> bytes:

@@ -39,9 +39,8 @@ def reset_to_cursor(
     Example: poller reset-to-cursor orders --value 2026-04-07T01:23:45 --pk id=12093
     """
     from poller.admin.cursors import typed_cursor
-    from poller.admin.plans import reset_plan
     from poller.admin.refusals import clean
-    from poller.admin.restore import reset_to_place
+    from poller.admin.resets import Reset
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
@@ -50,9 +49,7 @@ def reset_to_cursor(
         options = app.config.pollers[name].source
         keys = _keys(pk or [], options.pk_columns, options.cursor_column)
         cursor = typed_cursor(poller.source, value, keys, f"--pk {', '.join(pk or [])[:80]}")
-        report = Report(session, app, consent, name)
-        plan = reset_plan(poller, "reset-to-cursor", cursor, token_at_least=token_at_least)
-        return report.report(reset_to_place(poller, plan, consent, report))
+        return Report(session, app, consent, name).carry_out(poller, Reset(cursor, token_at_least))
 
 
 def _keys(pk: Sequence[str], pk_columns: Sequence[str], cursor_column: str) -> dict[str, str]:

@@ -17,8 +17,7 @@ def resume(
 
     Example: poller resume orders --reason "the customer exists now"
     """
-    from poller.admin.changes import StateEditor
-    from poller.admin.plans import resume_plan
+    from poller.admin.pausing import Resume
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
@@ -27,5 +26,4 @@ def resume(
             from poller_cli.output.part_report import change_backfill
 
             return change_backfill(session, app, named, consent, "resume")
-        report = Report(session, app, consent, name)
-        return report.report(StateEditor(app.without_source(named), consent, report).carry_out(resume_plan(name)))
+        return Report(session, app, consent, name).carry_out(app.without_source(named), Resume())

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
+from poller.admin.change import Change, Preview
 from poller.admin.change_result import ChangeOutput
-from poller.admin.conversation import Conversation
+from poller.admin.changes import Changes
 from poller.model.escape import escape_lines
 from poller.model.when import span
 from poller_cli import exits
@@ -18,61 +20,67 @@ from poller_cli.terminal.layout import columns, wrapped
 from poller_cli.terminal.printing import copyable, folded, notice, print_json, printable
 
 if TYPE_CHECKING:
+    from poller.admin.wired import WiredPoller
     from poller.app import App
     from poller_cli.terminal.confirmation import Consent
 
 
-class Report(Conversation):
-    """The console's, about one change of the poller `name`."""
+class Report:
+    """One change of the poller `name`: its preview, the question, and what was done.
+
+    Attributes:
+        request: what is asked for, with the configuration file of the session.
+    """
 
     def __init__(self, session: Session, app: App, consent: Consent, name: str) -> None:
-        super().__init__(str(session.config))
         self.session = session
-        self.consent = consent
+        self.request = replace(consent, file=str(session.config))
         self.name = name
         self.production = app.config.environment == "production"
         self._said: list[str] = []
 
     @property
     def shows(self) -> bool:
-        """Whether people see a preview: with `--json` only where somebody will be asked."""
-        return not self.session.json or will_ask(self.consent)
+        """True if people see a preview: with `--json` only where one will be asked."""
+        return not self.session.json or will_ask(self.request)
 
-    def option(self, name: str) -> str:
-        """As it is typed."""
-        return f"--{name.replace('_', '-')}"
+    def carry_out(self, poller: WiredPoller, change: Change) -> int:
+        """Show, ask, make and print it. Raises: as `Changes.make`."""
+        on = Changes(poller, self.request)
+        return self.report(self.made(on, change))
 
-    def preview(self, output: ChangeOutput, lines: list[tuple[str, str]]) -> None:
+    def made(self, on: Changes, change: Change) -> ChangeOutput:
+        """Show it, ask, and make it; if something else happened meanwhile, again. Raises: as `Changes.make`."""
+        found: ChangeOutput | Preview = on.prepare(change)
+        while isinstance(found, Preview):
+            if found.meanwhile is not None:
+                notice(f"{self.name}: {found.meanwhile}" + (" It is now:" if self.shows else ""))
+            if found.nothing is None:
+                self.preview(found)
+                found.refuse(self.request.allowed)
+                if not self.request.dry_run:
+                    production = self.request.configuration if found.strict and self.production else None
+                    confirm(self.request, self.name, change.kind, production=production, typed=found.typed)
+            found = on.apply(found)
+        return found
+
+    def preview(self, preview: Preview) -> None:
         """One screen for people, before anything is asked."""
         if not self.shows:
             return
-        out = sys.stderr if self.session.json else sys.stdout
+        out, output = sys.stderr if self.session.json else sys.stdout, preview.output
         self._said = list(output.notes)
         print(f"{output.command} {self.name}", file=out)
-        for name, text in [("state", output.document), *lines, *_notes(output.notes)]:
+        for name, text in [("state", output.document), *preview.lines, *_notes(output.notes)]:
             print(_line(name, text, out), file=out)
         out.flush()
 
-    def meanwhile(self, line: str, *, again: bool) -> None:
-        """One line on stderr."""
-        notice(f"{self.name}: {line}" + (" It is now:" if again and self.shows else ""))
-
-    @property
-    def interrupt_ends_wait(self) -> bool:
-        """The change was made, and is reported."""
-        return True
-
     def waiting(self, output: ChangeOutput, worker: str, seconds: float) -> None:
-        """One line on stderr: whoever interrupts knows that the change was made."""
+        """One line on stderr: a person who interrupts knows that the change was made."""
         made = f"{self.name} is cancelled (change {(output.id or '')[:8]})" if output.changed else self.name
         notice(
             f"{made}: waiting up to {span(seconds)} until {worker} has stopped its handler; Ctrl-C only ends the wait"
         )
-
-    def confirm(self, kind: str, *, strict: bool, typed: bool) -> None:
-        """Ask, unless it was agreed to beforehand. Raises: Refused."""
-        production = self.configuration if strict and self.production else None
-        confirm(self.consent, self.name, kind, production=production, typed=typed)
 
     def report(self, output: ChangeOutput) -> int:
         """Print what was done, or why nothing was."""
@@ -103,7 +111,7 @@ class Report(Conversation):
         for name, text in lines:
             print(_line(name, text, sys.stdout))
         if output.configure is not None:
-            checked = self.command("check", self.name)
+            checked = self.request.command("check", self.name)
             added = f"Next: add this to {self.session.config}, change what is to differ, then run: {checked}"
             print(folded(added, hang=2, stream=sys.stdout))
             print(f"\n{escape_lines(output.configure)}")
@@ -123,7 +131,8 @@ class Report(Conversation):
                     "that the handler does is committed"
                 )
             case "unknown":
-                said = f"whether {worker} has stopped it is not known; look with: {self.command('status', self.name)}"
+                look = self.request.command("status", self.name)
+                said = f"whether {worker} has stopped it is not known; look with: {look}"
             case _:
                 return []
         return [("handler", said)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from poller.admin.change_result import ChangeOutput
-from poller.backfill.changes import Conversation, Kind, change
+from poller.admin.pausing import await_worker
+from poller.backfill.changes import BackfillChanges, Kind
 from poller_cli import exits
 from poller_cli.output.change_report import Report, surely_reported
 from poller_cli.terminal.confirmation import confirm, will_ask
@@ -22,81 +23,45 @@ if TYPE_CHECKING:
 def change_backfill(
     session: Session, app: App, named: Named, consent: Consent, kind: Kind, *, wait: bool = True
 ) -> int:
-    """Preview, ask, change and print. Raises: WrongArgument, and as `poller.backfill.changes.change`."""
-    report = PartsReport(session, app, consent, named)
-    return report.report(change(app.backfills, named.documents, kind, consent, report, wait=wait))
+    """Preview, ask, change and print. Raises: WrongArgument, and as `BackfillChanges.make`."""
+    if len(named.documents) == 1:
+        return _change_part(session, app, named, consent, kind, wait=wait)
+    request = replace(consent, file=str(session.config))
+    changes = BackfillChanges(app.backfills, named.documents, kind, request)
+    reports = {one.name: Report(session, app, consent, one.name) for one in changes.parts}
+    shows, out = not session.json or will_ask(consent), sys.stderr if session.json else sys.stdout
+    if shows:
+        print(f"{kind} {named.name}, which is in {len(reports)} parts", file=out, flush=True)
+    if shows or consent.dry_run:
+        for preview in changes.prepare():
+            if preview.nothing is None:
+                reports[preview.output.name].preview(preview)
+            elif shows and not consent.dry_run:
+                print(printable(preview.nothing), file=out, flush=True)
+    if not consent.dry_run:
+        confirm(consent, named.name, kind, production=None, typed=False)  # a pause or a resume
+
+    def changed(output: ChangeOutput) -> None:
+        """At once: the next may fail."""
+        if not session.json:
+            reports[output.name].report(output)
+
+    def waiting(output: ChangeOutput, worker: str, seconds: float) -> None:
+        reports[output.name].waiting(output, worker, seconds)
+
+    output = changes.make(wait=wait, changed=changed, waiting=waiting)
+    if session.json:
+        with surely_reported(output):
+            print_json(output)
+    return exits.DONE
 
 
-class PartsReport(Conversation):
-    """The console's, about a change of a backfill."""
-
-    def __init__(self, session: Session, app: App, consent: Consent, named: Named) -> None:
-        super().__init__(str(session.config))
-        self._session = session
-        self._app = app
-        self._consent = consent
-        self._name = named.name
-        self._whole = len(named.documents) == 1
-        self._parts: dict[str, Report] = {}
-
-    @property
-    def shows(self) -> bool:
-        """Whether people see a preview: with `--json` only where somebody will be asked."""
-        return not self._session.json or will_ask(self._consent)
-
-    @property
-    def _out(self) -> TextIO:
-        return sys.stderr if self._session.json else sys.stdout
-
-    def part(self, name: str) -> Report:
-        """The report on one part; where there are several, they are agreed to together."""
-        if name not in self._parts:
-            silent = replace(self._consent, yes=True, confirm=None)
-            self._parts[name] = (
-                Report(self._session, self._app, self._consent, name)
-                if self._whole
-                else _PartReport(self._session, self._app, silent, name)
-            )
-        return self._parts[name]
-
-    def begin(self, kind: str, parts: int) -> None:
-        """The first line of the preview."""
-        if self.shows:
-            print(f"{kind} {self._name}, which is in {parts} parts", file=self._out, flush=True)
-
-    def nothing(self, why: str) -> None:
-        """A line of the preview."""
-        print(printable(why), file=self._out, flush=True)
-
-    def confirm(self, kind: str) -> None:
-        """Ask once, unless it was agreed to beforehand. Raises: Refused."""
-        confirm(self._consent, self._name, kind, production=None, typed=False)  # a pause or a resume
-
-    def changed(self, output: ChangeOutput) -> None:
-        """Print what was done to one part at once: the next may fail."""
-        if not self._session.json:
-            self._parts[output.name].report(output)
-
-    def report(self, output: ChangeOutput) -> int:
-        """Print what is not printed yet."""
-        if self._whole:
-            (only,) = self._parts.values()
-            return only.report(output)
-        if self._session.json:
-            with surely_reported(output):
-                print_json(output)
-        return exits.DONE
-
-
-class _PartReport(Report):
-    """A preview that was shown before the question is not shown again after it."""
-
-    def __init__(self, session: Session, app: App, consent: Consent, name: str) -> None:
-        super().__init__(session, app, consent, name)
-        self._previews: list[object] = []
-
-    def preview(self, output: ChangeOutput, lines: list[tuple[str, str]]) -> None:
-        """See `Report.preview`."""
-        if [output.command, lines, output.notes] not in self._previews:
-            self._previews.append([output.command, lines, list(output.notes)])
-            super().preview(output, lines)
+def _change_part(session: Session, app: App, named: Named, consent: Consent, kind: Kind, *, wait: bool) -> int:
+    """Of a backfill that is not in parts, or of one part."""
+    report = Report(session, app, consent, named.documents[0].name)
+    changes = BackfillChanges(app.backfills, named.documents, kind, report.request)
+    (part,) = changes.parts
+    output = report.made(part, changes.change)
+    if kind == "cancel":
+        output = await_worker(part, output, wait=wait, waiting=report.waiting)
+    return report.report(output)

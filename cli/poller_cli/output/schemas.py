@@ -16,6 +16,7 @@ from poller.admin.health import Health
 from poller.admin.history import HistoryOutput
 from poller.admin.quarantine.listing import QuarantineOutput, QuarantineShowOutput
 from poller.admin.quarantine.replay import QuarantineReplayOutput
+from poller.admin.undo import UndoListOutput
 from poller.backfill.result import BackfillOutput
 from poller.backfill.watch import WatchOutput
 from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions
@@ -67,6 +68,7 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         "state.schema.json": _finished("The state document of a poller", State.model_json_schema(mode="validation")),
         "status.schema.json": _output(models.StatusOutput),
         "tick-result.schema.json": _output(TickOutput),
+        "undo-list.schema.json": _output(UndoListOutput),
         "watch.schema.json": _output(WatchOutput),
     }
 

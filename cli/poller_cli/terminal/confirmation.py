@@ -21,6 +21,10 @@ class Consent(Request):
     yes: bool = False
     confirm: str | None = None
 
+    def option(self, name: str) -> str:
+        """As it is typed."""
+        return f"--{name.replace('_', '-')}"
+
 
 def will_ask(consent: Consent) -> bool:
     """Whether somebody sits at a terminal who may be asked."""

@@ -12,7 +12,7 @@ _MEANT: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("unpause", "continue", "restart", "go"): ("resume",),
     ("kill", "abort", "unlock", "release", "break"): ("cancel",),
     ("reset", "rewind", "seek"): _RESETS,
-    ("undo", "rollback", "revert", "restore"): ("reset-to-checkpoint",),
+    ("rollback", "revert", "restore"): ("undo",),
     ("skip", "ignore"): ("quarantine add",),
     ("retry", "replay", "redeliver"): ("quarantine replay",),
     ("dlq", "failed", "poison", "errors"): ("quarantine",),

@@ -7,65 +7,159 @@ again by itself, as a row that failed is in the mode `quarantine`, and later row
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from poller.admin.change_result import ChangedRow, ChangeOutput
-from poller.admin.changes import StateEditor
-from poller.admin.conversation import Conversation
-from poller.admin.plans import Plan
+from poller.admin.change import Base, Change, Undo
+from poller.admin.change_result import ChangedRow
+from poller.admin.changes import Changes
+from poller.admin.editor import Applied
 from poller.admin.quarantine.records import every_row, records_of, settle
 from poller.admin.refusals import Refused, WrongArgument, clean, shown
-from poller.admin.request import Request
 from poller.admin.wired import WiredPoller
 from poller.delivery.current_row import CurrentRow, current_row
 from poller.delivery.ordering import check_ordering_key, key_columns
 from poller.delivery.preflight import check_fingerprint
 from poller.errors import SourceError, SourceUnavailable
-from poller.journal.quarantine.records import Entry, Quarantine
+from poller.journal.quarantine.records import Entry
 from poller.model import aside, backoff, transitions, window
-from poller.model.document import Change, DeliveryError, State
+from poller.model.changes import Transition
+from poller.model.document import Change as Record
+from poller.model.document import DeliveryError, State
 
-KIND = "quarantine add"
 
-
-def add(
-    poller: WiredPoller,
-    pk: Mapping[str, str],
-    request: Request | None = None,
-    conversation: Conversation | None = None,
-) -> ChangeOutput:
+@dataclass(frozen=True)
+class Add(Change):
     """Set aside the row with this primary key. Its record is written first, so that nothing is passed without one; a
     record alone counts for nothing.
 
-    Raises: WrongArgument (no key, or no such row), Refused (behind the checkpoint, no room, not confirmed), LeaseHeld,
-        FingerprintMismatch, ConfigError (rows wait under another `ordering_key`), NoRecord, WriteConflict, StoreError,
-        SourceError.
+    Attributes:
+        pk: its key, by column. found: the row, once the table was asked.
     """
-    editor = StateEditor(poller, request, conversation)
-    _check_key(poller, pk)
-    with poller.alone():
-        copy = editor.operator.look()
+
+    pk: Mapping[str, str]
+    found: CurrentRow | None = None
+
+    kind = "quarantine add"
+    strict = False
+    typed = False
+
+    def looked(self, on: Changes) -> tuple[Add, Base]:
+        """Raises: WrongArgument (no key, or no such row), FingerprintMismatch, ConfigError (rows wait under another
+        `ordering_key`), SourceError, StoreError."""
+        poller = on.poller
+        _check_key(poller, self.pk)
+        copy = on.operator.look()
         check_fingerprint(poller.name, copy.state, poller.source)
         check_ordering_key(poller.name, copy.state, poller.source, poller.options.ordering_key)
-        row = _read(poller, pk)
-        records = records_of(poller, editor.operator)
-        adding = _Adding(poller, row, records, editor)
-        output = editor.carry_out(adding.plan(), copy)
-        if not output.changed or output.after is None:
-            return output
-        token, generation = output.after.fencing_token, output.after.generation
-        operator = editor.operator
-        notes = settle(
-            records,
-            adding.older,
-            "superseded",
-            by=operator.by,
-            reason=operator.reason,
-            fencing_token=token,
-            generation=generation,
+        return replace(self, found=_read(poller, self.pk)), copy
+
+    @property
+    def row(self) -> CurrentRow:
+        """The row, which was read."""
+        assert self.found is not None  # noqa: S101 - `looked` comes first
+        return self.found
+
+    def transition(self, on: Changes) -> Transition:
+        """Listed, and what was known of the row that failed is forgotten: the next tick goes on at once."""
+        columns = key_columns(on.poller.source, on.poller.options.ordering_key)
+
+        def added(state: State, record: Record, now: datetime) -> State:
+            state = window.stored(state, None)
+            delivery = state.delivery.model_copy(update={"attempts": 0, "last_error": None})
+            state = backoff.at_once(state.model_copy(update={"delivery": delivery}))
+            state = aside.add(aside.parking_ended(state), self.row.facts, now=now)
+            state = aside.keyed(state, columns)
+            control = state.control.model_copy(update={"last_change": record})
+            return transitions.freed(state.model_copy(update={"control": control}), now=now)
+
+        return added
+
+    def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
+        return [ChangedRow(id=self.row.facts.id, pk=self.row.cursor.tiebreaker or {}, status="aside")]
+
+    def nothing(self, on: Changes, state: State) -> str | None:
+        """Raises: Refused, where the row cannot be set aside; SourceError."""
+        id_, name, options = self.row.facts.id, on.name, on.poller.options
+        if id_ in aside.listed(state):
+            return f"This row of {name} waits already, as {id_}."
+        if self._is_passed(on, state):
+            raise Refused(
+                f"The checkpoint of {name!r} is behind this row already ({self.row.cursor}): it was delivered or set "
+                "aside. Nothing was changed.",
+                next_step=f"Which rows wait: poller quarantine list {name}",
+            )
+        again = id_ in every_row(state)
+        if aside.room(state, options.limits) + len(self._older(state)) + again <= 0:
+            raise Refused(
+                f"{len(every_row(state)):,} rows of {name!r} wait, and at most {options.max_quarantined:,} may "
+                "(max_quarantined). Nothing was changed.",
+                next_step=f"Replay or discard some first: poller quarantine list {name}; or raise max_quarantined.",
+            )
+        return None
+
+    def _older(self, state: State) -> list[str]:
+        """Ids of listed versions of the row that give up their place to it."""
+        return [row.id for row in aside.listed(state).values() if row.pk == self.row.facts.pk]
+
+    def _is_passed(self, on: Changes, state: State) -> bool:
+        """True if the checkpoint stands at or behind the row, by the database's order."""
+        if state.checkpoint.cursor is None:
+            return False
+        between = on.poller.source.count_between(state.checkpoint.cursor, self.row.cursor, cap=1)
+        return between is not None and between[0] == 0
+
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
+        line = "It is handed over no more until the checkpoint has passed it, and is then tried again by itself; later"
+        notes = [f"{line} rows of its ordering key wait behind it."]
+        if state.control.halted:
+            notes.append(f"{on.name} stays halted. To go on: poller resume {on.name}")
+        return notes
+
+    def undo(self, state: State) -> Undo | None:
+        return "relist"
+
+    def before_write(self, on: Changes, state: State) -> None:
+        """The record, before the write that lists the row. Raises: NoRecord, StoreError."""
+        operator, row, records = on.operator, self.row, records_of(on.poller, on.operator)
+        records.open(
+            Entry(
+                facts=row.facts,
+                row=row.row,
+                row_key=row.row_key,
+                ordering_key=row.ordering_key,
+                error=self._error(state),
+                fencing_token=state.lease.fencing_token + 1,
+                generation=state.checkpoint.generation,
+                by=operator.by,
+                reason=operator.reason,
+            ),
+            deadline=records.runtime.monotonic() + records.timing.tenure,
         )
-        return output.model_copy(update={"notes": [*output.notes, *notes]})
+
+    def finish(self, on: Changes, state: State, applied: Applied | None) -> Sequence[str]:
+        """The records of the versions whose place it took say so."""
+        if applied is None or applied.before is None:
+            return ()
+        return settle(
+            records_of(on.poller, on.operator),
+            self._older(applied.before.state),
+            "superseded",
+            by=on.operator.by,
+            reason=on.operator.reason,
+            fencing_token=state.lease.fencing_token,
+            generation=state.checkpoint.generation,
+        )
+
+    def _error(self, state: State) -> DeliveryError | None:
+        """How the row failed, where it was found to be the one that does."""
+        found = window.standing(state)
+        mine = found is not None and (found.suspect.value, found.suspect.tiebreaker) == (
+            self.row.cursor.value,
+            self.row.cursor.tiebreaker,
+        )
+        return state.delivery.last_error if mine else None
 
 
 def _check_key(poller: WiredPoller, pk: Mapping[str, str]) -> None:
@@ -99,109 +193,3 @@ def _read(poller: WiredPoller, pk: Mapping[str, str]) -> CurrentRow:
             next_step="Nothing was changed.",
         )
     return row
-
-
-class _Adding:
-    """One row on its way into the list.
-
-    Attributes:
-        older: ids of listed versions of the row that give up their place to it.
-    """
-
-    def __init__(self, poller: WiredPoller, row: CurrentRow, records: Quarantine, editor: StateEditor) -> None:
-        self._poller = poller
-        self._row = row
-        self._records = records
-        self._editor = editor
-        self.older: list[str] = []
-
-    def plan(self) -> Plan:
-        """The change, before it is made."""
-        return Plan(
-            kind=KIND,
-            transition=self._added,
-            nothing=self._nothing,
-            notes=self._notes,
-            rows=lambda _: [ChangedRow(id=self._row.facts.id, pk=self._row.cursor.tiebreaker or {}, status="aside")],
-            strict=False,
-            typed=False,
-            restorable=False,
-            before_write=self._open,
-        )
-
-    def _added(self, state: State, change: Change, now: datetime) -> State:
-        """Listed, and what was known of the row that failed is forgotten: the next tick goes on at once."""
-        state = window.stored(state, None)
-        delivery = state.delivery.model_copy(update={"attempts": 0, "last_error": None})
-        state = backoff.at_once(state.model_copy(update={"delivery": delivery}))
-        state = aside.add(aside.parking_ended(state), self._row.facts, now=now)
-        state = aside.keyed(state, key_columns(self._poller.source, self._poller.options.ordering_key))
-        control = state.control.model_copy(update={"last_change": change})
-        return transitions.freed(state.model_copy(update={"control": control}), now=now)
-
-    def _nothing(self, state: State) -> str | None:
-        """Why there is nothing to do. Raises: Refused, where the row cannot be set aside; SourceError."""
-        id_, name = self._row.facts.id, self._poller.name
-        if id_ in aside.listed(state):
-            return f"This row of {name} waits already, as {id_}."
-        if self._is_passed(state):
-            raise Refused(
-                f"The checkpoint of {name!r} is behind this row already ({self._row.cursor}): it was delivered or set "
-                "aside. Nothing was changed.",
-                next_step=f"Which rows wait: poller quarantine list {name}",
-            )
-        again = id_ in every_row(state)
-        if aside.room(state, self._poller.options.limits) + len(self._older(state)) + again <= 0:
-            most = self._poller.options.max_quarantined
-            raise Refused(
-                f"{len(every_row(state)):,} rows of {name!r} wait, and at most {most:,} may (max_quarantined). Nothing "
-                "was changed.",
-                next_step=f"Replay or discard some first: poller quarantine list {name}; or raise max_quarantined.",
-            )
-        return None
-
-    def _older(self, state: State) -> list[str]:
-        return [row.id for row in aside.listed(state).values() if row.pk == self._row.facts.pk]
-
-    def _is_passed(self, state: State) -> bool:
-        """Whether the checkpoint stands at or behind the row, by the database's order."""
-        source = self._poller.source
-        if state.checkpoint.cursor is None:
-            return False
-        between = source.count_between(state.checkpoint.cursor, self._row.cursor, cap=1)
-        return between is not None and between[0] == 0
-
-    def _notes(self, state: State) -> list[str]:
-        line = "It is handed over no more until the checkpoint has passed it, and is then tried again by itself; later"
-        notes = [f"{line} rows of its ordering key wait behind it."]
-        if state.control.halted:
-            notes.append(f"{self._poller.name} stays halted. To go on: poller resume {self._poller.name}")
-        return notes
-
-    def _open(self, state: State) -> None:
-        """The record, before the write that lists the row. Raises: NoRecord, StoreError."""
-        operator, row = self._editor.operator, self._row
-        self.older = self._older(state)
-        self._records.open(
-            Entry(
-                facts=row.facts,
-                row=row.row,
-                row_key=row.row_key,
-                ordering_key=row.ordering_key,
-                error=self._error(state),
-                fencing_token=state.lease.fencing_token + 1,
-                generation=state.checkpoint.generation,
-                by=operator.by,
-                reason=operator.reason,
-            ),
-            deadline=self._records.runtime.monotonic() + self._records.timing.tenure,
-        )
-
-    def _error(self, state: State) -> DeliveryError | None:
-        """How the row failed, where it was found to be the one that does."""
-        found = window.standing(state)
-        mine = found is not None and (found.suspect.value, found.suspect.tiebreaker) == (
-            self._row.cursor.value,
-            self._row.cursor.tiebreaker,
-        )
-        return state.delivery.last_error if mine else None

@@ -3,72 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from poller.admin.change_result import ChangedRow, ChangeOutput
-from poller.admin.changes import StateEditor
-from poller.admin.conversation import Conversation
+from poller.admin.change import Base, Change, Undo
+from poller.admin.change_result import ChangedRow
+from poller.admin.changes import Changes
 from poller.admin.counts import rows as rows_of
-from poller.admin.editor import Operator
+from poller.admin.editor import Applied, Operator
 from poller.admin.effects import Effect
-from poller.admin.plans import Plan
 from poller.admin.quarantine.choice import Choice, check_choice, chosen
 from poller.admin.quarantine.records import every_row, records_of, settle
 from poller.admin.refusals import Refused
-from poller.admin.request import Request
 from poller.admin.wired import WiredPoller
 from poller.journal.quarantine.record import QuarantineRecord
 from poller.journal.quarantine.records import Quarantine
 from poller.model import aside, transitions
-from poller.model.document import Change, State, WaitingRow
+from poller.model.changes import Transition
+from poller.model.document import Change as Record
+from poller.model.document import State, WaitingRow
 from poller.observability.otel import recorded
 
-KIND = "quarantine discard"
 
+@dataclass(frozen=True)
+class Discard(Change):
+    """Unlist rows that wait, and say so in their records. Rows behind them are then tried by themselves. Made again
+    after it was killed, it finishes what was left to write.
 
-def discard(
-    poller: WiredPoller, choice: Choice, request: Request | None = None, conversation: Conversation | None = None
-) -> ChangeOutput:
-    """Unlist rows that wait, and say so in their records. Rows behind them are then tried by themselves.
-
-    Called again after it was killed, it finishes what was left to write.
-    Raises: WrongArgument, LeaseHeld, Refused (not confirmed, or not passed yet), WriteConflict, StoreError.
+    Attributes:
+        choice: which rows. ids: of those, once the document was read.
     """
-    check_choice(choice, poller)
-    editor = StateEditor(poller, request, conversation)
-    operator = editor.operator
-    records = records_of(poller, operator)
-    copy = operator.look()
-    rows = chosen(choice, copy.state, records, name=poller.name)
-    ids = [row.id for row in rows] or list(choice.ids)
-    if choice.ids:
-        for row in rows:
-            _refuse_ahead(poller, copy.state, row)
-    output = editor.carry_out(_plan(poller, ids), copy)
-    if output.changed and output.after is not None:
-        token, generation = output.after.fencing_token, output.after.generation
-        unlisted = [row.id for row in output.rows]
-        recorded().row_settled(poller.name, "discarded", len(unlisted))
-        notes = settle(
+
+    choice: Choice
+    ids: tuple[str, ...] = ()
+
+    kind = "quarantine discard"
+    typed = False
+    skips = True
+    asks = False
+
+    def looked(self, on: Changes) -> tuple[Discard, Base]:
+        """Raises: WrongArgument, Refused (not passed yet), StoreError."""
+        check_choice(self.choice, on.poller)
+        copy = on.operator.look()
+        rows = chosen(self.choice, copy.state, records_of(on.poller, on.operator), name=on.name)
+        if self.choice.ids:
+            for row in rows:
+                _refuse_ahead(on.poller, copy.state, row)
+        return replace(self, ids=tuple(row.id for row in rows) or tuple(self.choice.ids)), copy
+
+    def _which(self, state: State) -> list[WaitingRow]:
+        listed = every_row(state)
+        return [listed[id_] for id_ in self.ids if id_ in listed and _is_passed(state, listed[id_])]
+
+    def transition(self, on: Changes) -> Transition:
+        def without(state: State, record: Record, now: datetime) -> State:
+            gone = aside.without(state, [row.id for row in self._which(state)])
+            control = gone.control.model_copy(update={"last_change": record})
+            return transitions.freed(gone.model_copy(update={"control": control}), now=now)
+
+        return without
+
+    def effect(self, on: Changes, state: State) -> Effect:
+        return Effect(skipped=len(self._which(state)))
+
+    def nothing(self, on: Changes, state: State) -> str | None:
+        return None if self._which(state) else f"No such row of {on.name} waits behind the checkpoint."
+
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
+        return _followers(state, self._which(state))
+
+    def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
+        return [changed_row(state, row) for row in self._which(state)]
+
+    def undo(self, state: State) -> Undo | None:
+        return "relist"
+
+    def finish(self, on: Changes, state: State, applied: Applied | None) -> Sequence[str]:
+        """The records say what became of their rows."""
+        records, operator, ids = records_of(on.poller, on.operator), on.operator, self.choice.ids
+        if applied is None or applied.before is None:
+            return _finish(records, state, ids) or _settle_unlisted(records, operator, state, ids)
+        gone = [row.id for row in self._which(applied.before.state)]
+        recorded().row_settled(on.name, "discarded", len(gone))
+        return settle(
             records,
-            unlisted,
+            gone,
             "discarded",
             by=operator.by,
             reason=operator.reason,
-            fencing_token=token,
-            generation=generation,
+            fencing_token=state.lease.fencing_token,
+            generation=state.checkpoint.generation,
         )
-    elif editor.request.dry_run:
-        notes = []
-    else:
-        notes = _finish(records, copy.state, choice.ids) or _settle_unlisted(records, operator, copy.state, choice.ids)
-    return output.model_copy(update={"notes": [*output.notes, *notes]}) if notes else output
 
 
 def _finish(records: Quarantine, state: State, ids: Sequence[str]) -> list[str]:
     """The last change was a discard of these rows: where it was killed before their records said so, they do now."""
     change = state.control.last_change
-    if change is None or change.kind != KIND:
+    if change is None or change.kind != Discard.kind:
         return []
     meant = [id_ for id_ in (change.after or {}).get("unlisted", ()) if id_ in ids and id_ not in every_row(state)]
     left = [id_ for id_, one in records.records(meant).items() if isinstance(one, QuarantineRecord) and one.waits]
@@ -91,32 +123,6 @@ def _settle_unlisted(records: Quarantine, operator: Operator, state: State, ids:
         records, left, "discarded", by=operator.by, reason=operator.reason, fencing_token=token, generation=generation
     )
     return notes or (["Nothing listed it. Its record says now that it waits no longer."] if left else [])
-
-
-def _plan(poller: WiredPoller, ids: Sequence[str]) -> Plan:
-    def which(state: State) -> list[WaitingRow]:
-        listed = every_row(state)
-        return [listed[id_] for id_ in ids if id_ in listed and _is_passed(state, listed[id_])]
-
-    def without(state: State, change: Change, now: datetime) -> State:
-        gone = aside.without(state, [row.id for row in which(state)])
-        control = gone.control.model_copy(update={"last_change": change})
-        return transitions.freed(gone.model_copy(update={"control": control}), now=now)
-
-    def nothing(state: State) -> str | None:
-        return None if which(state) else f"No such row of {poller.name} waits behind the checkpoint."
-
-    return Plan(
-        kind=KIND,
-        transition=without,
-        effect=lambda state: Effect(skipped=len(which(state))),
-        nothing=nothing,
-        notes=lambda state: _followers(state, which(state)),
-        rows=lambda state: [changed_row(state, row) for row in which(state)],
-        typed=False,
-        skips=True,
-        restorable=False,
-    )
 
 
 def changed_row(state: State, row: WaitingRow) -> ChangedRow:

@@ -62,7 +62,7 @@ def unlisted(poller: WiredPoller, operator: Operator, state: State) -> Relisting
         space -= aside.entry_size(record.cursor)
         if space < 0 or len(rows) + len(listed) >= MOST_LISTED:
             break
-        rows.append(_entry(record))
+        rows.append(entry_of(record))
     return Relisting(rows, len(waits) - len(rows), len(found) - len(known))
 
 
@@ -72,7 +72,8 @@ def _order(record: QuarantineRecord) -> tuple[int, str, str]:
     return record.generation, stamp(at) if at else "", record.id
 
 
-def _entry(record: QuarantineRecord) -> WaitingRow:
+def entry_of(record: QuarantineRecord) -> WaitingRow:
+    """As a document lists it for a person."""
     return WaitingRow(
         id=record.id,
         pk=record.pk,

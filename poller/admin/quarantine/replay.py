@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from poller.admin.conversation import Conversation
 from poller.admin.quarantine.choice import Choice, check_choice, chosen
 from poller.admin.quarantine.records import records_of
 from poller.admin.refusals import Refused, WrongArgument
@@ -80,7 +79,6 @@ def replay(
     choice: Choice,
     version: Version = "recorded",
     request: Request | None = None,
-    conversation: Conversation | None = None,
     *,
     handler: Handler | None = None,
 ) -> QuarantineReplayOutput:
@@ -89,9 +87,9 @@ def replay(
     How single rows went is in the result. Raises: Refused, where none could be handed over; WrongArgument, LeaseHeld,
         PollerError (paused or halted), FingerprintMismatch, ConfigError (no handler), StoreError, SourceError.
     """
-    request, talk = request or Request(), conversation or Conversation()
+    request = request or Request()
     check_choice(choice, poller)
-    by, reason = identity(request.by), checked_reason(request.reason, talk.option("reason"))
+    by, reason = identity(request.by), checked_reason(request.reason, request.option("reason"))
     operator = operator_of(poller, by)
     state = aside.parking_ended(operator.look().state)
     rows = chosen(choice, state, records_of(poller, operator), name=poller.name)
@@ -110,7 +108,7 @@ def replay(
             wanted.stopped = str(error)
     results = {one.row.id: one for one in wanted.results}
     if results and all(one.refused for one in results.values()):
-        raise _refused(poller.name, next(iter(results.values())), talk)
+        raise _refused(poller.name, next(iter(results.values())), request)
     return QuarantineReplayOutput(
         name=poller.name,
         app_name=poller.app_name,
@@ -142,8 +140,10 @@ def _row(row: WaitingRow, result: Replayed | None) -> ReplayedRow:
     return ReplayedRow(id=row.id, pk=pk, outcome=outcome, error=result.error)
 
 
-def _refused(name: str, first: Replayed, talk: Conversation) -> Refused:
-    options = f"{talk.option('current')}: as the table has it now; {talk.option('as_it_was')}: as it was recorded."
+def _refused(name: str, first: Replayed, request: Request) -> Refused:
+    options = (
+        f"{request.option('current')}: as the table has it now; {request.option('as_it_was')}: as it was recorded."
+    )
     return NotHandedOver(
         f"{name}: the row {first.row.id} was not handed over. {first.error}",
         why=first.why,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from poller.admin.change_result import ChangeOutput
-from poller.admin.conversation import Conversation
-from poller.admin.quarantine.add import add
+from poller.admin.changes import Changes
+from poller.admin.quarantine.add import Add
 from poller.admin.quarantine.choice import Choice
-from poller.admin.quarantine.discard import discard
+from poller.admin.quarantine.discard import Discard
 from poller.admin.quarantine.listing import QuarantineOutput, QuarantineShowOutput, list_waiting, show_waiting
 from poller.admin.quarantine.replay import QuarantineReplayOutput, ReplayingPoller, replay, version_of
 from poller.admin.request import Request
@@ -25,7 +25,7 @@ class WaitingRows:
 
     def __init__(self, poller: ReplayingPoller, file: str = "") -> None:
         self._poller = poller
-        self._conversation = Conversation(file)
+        self._file = file
 
     def list(self) -> QuarantineOutput:
         """Which rows wait, without their content. Takes no lease, changes nothing; call it from any thread.
@@ -68,10 +68,10 @@ class WaitingRows:
         Raises: Refused, where no row could be handed over; WrongArgument, LeaseHeld, PollerError (paused or halted),
             FingerprintMismatch, ConfigError (the handler, or another `ordering_key`), StoreError, SourceError.
         """
-        request = Request(dry_run=dry_run, by=by, reason=reason)
+        request = Request(dry_run=dry_run, by=by, reason=reason, file=self._file)
         version = version_of(current=current, as_it_was=as_it_was)
         choice = Choice(ids=ids, key=key or {}, all=all)
-        return replay(self._poller, choice, version, request, self._conversation, handler=handler)
+        return replay(self._poller, choice, version, request, handler=handler)
 
     def discard(
         self,
@@ -94,8 +94,8 @@ class WaitingRows:
         Returns: `rows` are those that were discarded; `changed` is false where none was.
         Raises: WrongArgument, Refused (not passed yet), LeaseHeld, WriteConflict, StoreError. Nothing is changed then.
         """
-        request = Request(dry_run=dry_run, break_lease=break_lease, by=by, reason=reason)
-        return discard(self._poller, Choice(ids=ids, key=key or {}, all=all), request, self._conversation)
+        request = Request(dry_run=dry_run, break_lease=break_lease, by=by, reason=reason, file=self._file)
+        return Changes(self._poller, request).make(Discard(Choice(ids=ids, key=key or {}, all=all)))
 
     def add(
         self,
@@ -117,5 +117,5 @@ class WaitingRows:
             LeaseHeld, FingerprintMismatch, ConfigError (rows wait under another `ordering_key`), NoRecord (too large
             for a record), SourceError, StoreError, WriteConflict. Nothing is passed then.
         """
-        request = Request(dry_run=dry_run, break_lease=break_lease, by=by, reason=reason)
-        return add(self._poller, {name: str(value) for name, value in pk.items()}, request, self._conversation)
+        request = Request(dry_run=dry_run, break_lease=break_lease, by=by, reason=reason, file=self._file)
+        return Changes(self._poller, request).make(Add({name: str(value) for name, value in pk.items()}))

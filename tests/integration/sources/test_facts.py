@@ -11,7 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Batch, Poller
-from poller.admin.rebind import rebind
+from poller.admin.changes import Changes
+from poller.admin.rebind import Rebind
 from poller.errors import SourceError, SourceUnavailable
 from poller.observability import PollerEvent
 from poller.ports import Found
@@ -474,7 +475,7 @@ def test_a_table_that_began_again_is_another_whatever_its_numbers(
         shop.restart()
     with pytest.raises(SourceError, match="another table has its name"):
         shop.tick()
-    assert rebind(shop.poller).changed
+    assert Changes(shop.poller).make(Rebind()).changed
     assert shop.drain() == [*range(HALF + 1, MANY + 1)], "a person said that the first ones were delivered"
 
 
@@ -528,8 +529,8 @@ def test_another_server_holds_numbers_until_a_person_says_go_on(
             with pytest.raises(SourceUnavailable, match="another server answers") as waits:
                 shop.tick()
             assert "poller rebind --after-failover" in waits.value.next_step
-        assert not rebind(shop.poller).changed
-        assert rebind(shop.poller, after_failover=True).changed
+        assert not Changes(shop.poller).make(Rebind()).changed
+        assert Changes(shop.poller).make(Rebind(after_failover=True)).changed
     assert shop.drain() == [*range(HALF + 1, MANY + 1)]
     assert shop.facts["server"] == server
 

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from poller import ConfigError, Poller, PollerError
+from poller.admin.changes import Changes
 from poller.admin.clone import clone_checkpoint
 from poller.admin.export import export_checkpoint
 from poller.admin.import_azure_functions_db import read_foreign
-from poller.admin.rebind import rebind
+from poller.admin.rebind import Rebind
 from poller.admin.refusals import Refused, WrongArgument
 from poller.admin.request import Request
-from poller.admin.restore import find_checkpoint, read_checkpoint, restore_checkpoint
+from poller.admin.restore import Restore, find_checkpoint, read_checkpoint
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription
 from poller.model.limits import HIGHEST_TOKEN
@@ -77,7 +78,7 @@ def orders(source: SqlSource, store: MemoryStore) -> Poller:
 def restored(poller: Poller, **options: Any) -> object:
     kept = export_checkpoint(poller).model_dump_json().encode()
     checkpoint = read_checkpoint(poller, kept, location="export")
-    return restore_checkpoint(poller, checkpoint, Request(allow_skip=True), **options)
+    return Changes(poller, Request(allow_skip=True)).make(Restore(checkpoint, **options))
 
 
 def stored(store: MemoryStore) -> dict[str, bytes]:
@@ -201,16 +202,16 @@ def test_a_source_that_cannot_count_is_no_obstacle(source: SqlSource, store: Mem
     kept = read_checkpoint(poller, export_checkpoint(poller).model_dump_json().encode(), location="export")
     assert poller.reset("beginning").effect.not_counted == "the source does not count rows"
     with pytest.raises(Refused, match="not counted: the source does not count rows; rows may be skipped"):
-        restore_checkpoint(poller, kept)
-    assert restore_checkpoint(poller, kept, Request(allow_skip=True)).changed
+        Changes(poller).make(Restore(kept))
+    assert Changes(poller, Request(allow_skip=True)).make(Restore(kept)).changed
     assert clone_checkpoint(poller, "copy").changed
     moved = Poller("minimal", source=Minimal(source, table="moved"), store=store, app_name="shop", observers=[])
-    assert rebind(moved).changed
+    assert Changes(moved).make(Rebind()).changed
 
 
 CHANGES: dict[str, Callable[[Poller], object]] = {
-    "rebind": rebind,
-    "restore_checkpoint": restored,
+    "rebind": lambda poller: Changes(poller).make(Rebind()),
+    "restore": restored,
     "clone_checkpoint": lambda poller: clone_checkpoint(poller, "copy"),
 }
 

@@ -1,0 +1,185 @@
+"""Taking back what was done to single rows: rows that were given up wait again, and a row that was set aside by hand is
+read as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from poller.admin.change import Base, Undo, Undoing
+from poller.admin.change_result import ChangedRow
+from poller.admin.changes import Changes
+from poller.admin.editor import Applied
+from poller.admin.quarantine.records import every_row, records_of, settle
+from poller.admin.quarantine.relisting import entry_of
+from poller.admin.refusals import Refused
+from poller.delivery.ordering import key_columns
+from poller.journal.quarantine.record import QuarantineRecord
+from poller.journal.quarantine.records import Entry
+from poller.model import aside, transitions
+from poller.model.changes import Transition
+from poller.model.document import Change as Record
+from poller.model.document import State, WaitingRow
+
+
+@dataclass(frozen=True)
+class _OfRows(Undoing):
+    """Attributes: ids: of the rows."""
+
+    ids: tuple[str, ...] = ()
+
+    typed = False
+    asks = False
+
+    def undo(self, state: State) -> Undo | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Relist(_OfRows):
+    """Of a discard: its rows wait for a person again, as long as their records are kept.
+
+    Attributes:
+        records: of the rows, once they were read.
+    """
+
+    records: tuple[QuarantineRecord, ...] = ()
+
+    def looked(self, on: Changes) -> tuple[Relist, Base]:
+        """Raises: Refused, if no record is left or there is no room; StoreError."""
+        copy = on.operator.look()
+        listed = every_row(copy.state)
+        wanted = [id_ for id_ in self.ids if id_ not in listed]
+        found = records_of(on.poller, on.operator).records(wanted)
+        kept = tuple(one for one in found.values() if isinstance(one, QuarantineRecord))
+        if wanted and not kept:
+            raise Refused(
+                f"No record of the {len(wanted):,} rows of {on.name!r} is left (quarantine_ttl). Nothing was changed.",
+                next_step="Deliver them again from the table: poller backfill, or a reset.",
+            )
+        room = aside.room(copy.state, on.poller.options.limits)
+        if len(kept) > room:
+            raise Refused(
+                f"{len(kept):,} rows of {on.name!r} would wait again, and max_quarantined leaves room for "
+                f"{max(room, 0):,}. Nothing was changed.",
+                next_step=f"Replay or discard others first: poller quarantine list {on.name}, or raise "
+                "max_quarantined.",
+            )
+        return replace(self, records=kept), copy
+
+    def nothing(self, on: Changes, state: State) -> str | None:
+        return None if self._again(state) else f"The rows of {on.name} wait already."
+
+    def transition(self, on: Changes) -> Transition:
+        columns = key_columns(on.poller.source, on.poller.options.ordering_key)
+
+        def relisted(state: State, record: Record, now: datetime) -> State:
+            again = [
+                entry_of(one).model_copy(
+                    update={
+                        "at": state.checkpoint.position or 0,
+                        "generation": state.checkpoint.generation,
+                        "since": now,
+                    }
+                )
+                for one in self._again(state)
+            ]
+            first = not aside.waiting(state)
+            state = state.model_copy(update={"quarantine": (*state.quarantine, *again)})
+            state = aside.keyed(state, columns) if first else state
+            control = state.control.model_copy(update={"last_change": record})
+            return transitions.freed(state.model_copy(update={"control": control}), now=now)
+
+        return relisted
+
+    def _again(self, state: State) -> list[QuarantineRecord]:
+        listed = every_row(state)
+        return [one for one in self.records if one.id not in listed]
+
+    def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
+        return [ChangedRow(id=one.id, pk=one.cursor.tiebreaker or {}, status="pending") for one in self._again(state)]
+
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
+        notes = [*super().notes(on, state), f"Wait for a person again: poller quarantine list {on.name}"]
+        gone = len([id_ for id_ in self.ids if id_ not in every_row(state)]) - len(self._again(state))
+        return [*notes, f"The records of {gone:,} more are not kept any more."] if gone else notes
+
+    def before_write(self, on: Changes, state: State) -> None:
+        """The records are opened again before the write that lists their rows. Raises: NoRecord, StoreError."""
+        records = records_of(on.poller, on.operator)
+        for one in self._again(state):
+            records.open(
+                Entry(
+                    facts=one.facts(),
+                    row=one.values(),
+                    row_key=one.row_key,
+                    ordering_key=one.ordering_key,
+                    status="pending",
+                    behind=one.behind,
+                    failures=one.failures,
+                    strikes=one.strikes,
+                    error=one.error,
+                    batch_id=one.batch_id,
+                    fencing_token=state.lease.fencing_token + 1,
+                    generation=state.checkpoint.generation,
+                    by=on.operator.by,
+                    reason=on.operator.reason,
+                ),
+                deadline=records.runtime.monotonic() + records.timing.tenure,
+            )
+
+
+@dataclass(frozen=True)
+class Unlist(_OfRows):
+    """Of a row that was set aside by hand, while the checkpoint has not passed it: it is read as any other."""
+
+    def looked(self, on: Changes) -> tuple[Unlist, Base]:
+        """Raises: Refused, if the checkpoint has passed it; StoreError."""
+        copy = on.operator.look()
+        for id_, row in every_row(copy.state).items():
+            if id_ in self.ids and not _is_ahead(copy.state, row):
+                raise Refused(
+                    f"The checkpoint of {on.name!r} has passed the row {id_}: it waits, and is not read again. Nothing "
+                    "was changed.",
+                    next_step=f"Hand it over: poller quarantine replay {on.name} --id {id_}; or give it up: discard.",
+                )
+        return self, copy
+
+    def _which(self, state: State) -> list[WaitingRow]:
+        return [row for id_, row in every_row(state).items() if id_ in self.ids and _is_ahead(state, row)]
+
+    def nothing(self, on: Changes, state: State) -> str | None:
+        return None if self._which(state) else f"No such row of {on.name} is set aside before the checkpoint."
+
+    def transition(self, on: Changes) -> Transition:
+        def without(state: State, record: Record, now: datetime) -> State:
+            gone = aside.without(state, [row.id for row in self._which(state)])
+            control = gone.control.model_copy(update={"last_change": record})
+            return transitions.freed(gone.model_copy(update={"control": control}), now=now)
+
+        return without
+
+    def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
+        return [ChangedRow(id=row.id, pk=row.cursor.tiebreaker or {}, status="aside") for row in self._which(state)]
+
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
+        return [*super().notes(on, state), "It is read again as any other row when its turn comes."]
+
+    def finish(self, on: Changes, state: State, applied: Applied | None) -> Sequence[str]:
+        """Their records say that they wait no longer."""
+        if applied is None or applied.before is None:
+            return ()
+        return settle(
+            records_of(on.poller, on.operator),
+            [row.id for row in self._which(applied.before.state)],
+            "superseded",
+            by=on.operator.by,
+            reason=on.operator.reason,
+            fencing_token=state.lease.fencing_token,
+            generation=state.checkpoint.generation,
+        )
+
+
+def _is_ahead(state: State, row: WaitingRow) -> bool:
+    return row.at is None and row.generation == state.checkpoint.generation
