@@ -1,0 +1,268 @@
+"""`poller undo`: the newest change that was not taken back, or one by its id."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from poller import load_app
+from poller.admin.refusals import Refused, WrongArgument
+from tests.cli.console import Console, at_work, changed, deleted, exported, ran
+from tests.cli.project import Project
+from tests.support.schemas import validator
+from tests.support.waiting import row_id, waits
+
+ROW = ("--value", "2026-01-01T00:00:00", "--pk", "id=2")
+TRAIL = "audit/shop/orders.jsonl"
+
+
+def place(console: Console) -> Any:
+    """The key of the row up to which everything was delivered."""
+    cursor = console.state()["checkpoint"]["cursor"]
+    return None if cursor is None else cursor["tiebreaker"]["id"]
+
+
+def waiting(project: Project) -> Console:
+    """Two rows wait for a person."""
+    console = ran(project, rows=8)
+    with console.store() as store:
+        waits(store, pending=[2, 4])
+    return console
+
+
+def earlier(record: dict[str, Any]) -> dict[str, Any]:
+    """As an earlier version wrote it."""
+    return {key: value for key, value in record.items() if key not in ("backup", "undo", "undid")}
+
+
+def undone(console: Console, *arguments: str) -> dict[str, Any]:
+    return console.done("undo", "orders", *arguments, "--yes")
+
+
+def listed(console: Console) -> list[dict[str, Any]]:
+    ended = console.run("undo", "orders", "--list", "--json")
+    assert ended.code == 0, ended.err
+    validator("undo-list").validate(ended.json)
+    changes: list[dict[str, Any]] = ended.json["changes"]
+    return changes
+
+
+def test_a_reset_is_taken_back_without_leave_to_skip(project: Project) -> None:
+    console = ran(project)
+    reset = console.done("reset-to-beginning", "orders", "--yes")
+    output = undone(console, "--reason", "the wrong poller")
+    assert (output["command"], place(console), output["effect"]["skipped"]) == ("undo", 5, 0)
+    assert any(f"It takes back reset-to-beginning {reset['id'][:8]}" in note for note in output["notes"])
+    record = console.state()["control"]["last_change"]
+    assert (record["kind"], record["undid"], record["undo"]) == ("undo", reset["id"], "restore")
+    assert record["backup"] == output["backup"]
+
+
+def test_changes_are_taken_back_one_after_another(project: Project) -> None:
+    console = ran(project)
+    console.done("reset-to-cursor", "orders", *ROW, "--yes")
+    console.done("reset-to-beginning", "orders", "--yes")
+    console.done("pause", "orders", "--yes")
+    assert [undone(console)["after"]["paused"], place(console)] == [False, None]
+    assert undone(console)["changed"]
+    assert place(console) == 2
+    assert undone(console)["changed"]
+    assert place(console) == 5
+    assert "no change of 'orders' to take back" in console.refused(2, "undo", "orders", "--yes")
+
+
+def test_an_undo_is_taken_back_by_its_id(project: Project) -> None:
+    console = ran(project)
+    console.done("reset-to-beginning", "orders", "--yes")
+    first = undone(console)
+    assert place(console) == 5
+    console.undo(first)
+    assert place(console) is None
+    again = undone(console)
+    assert place(console) == 5, "the reset counts again"
+    assert [one["undone"] for one in listed(console)] == [True, True, False, False]
+    assert again["changed"]
+
+
+def test_an_older_change_by_its_id_leaves_the_newer_ones(project: Project) -> None:
+    console = ran(project)
+    reset = console.done("reset-to-beginning", "orders", "--yes")
+    console.done("pause", "orders", "--yes", "--reason", "migration")
+    undone(console, "--change", reset["id"][:8])
+    assert (place(console), console.state()["control"]["paused"]) == (5, True)
+    console.refused(3, "undo", "orders", "--change", reset["id"], "--yes", says="taken back already")
+
+
+def test_what_was_resumed_is_paused_again(project: Project) -> None:
+    console = ran(project)
+    console.done("pause", "orders", "--yes", "--reason", "migration")
+    console.done("resume", "orders", "--yes")
+    output = undone(console)
+    assert output["after"]["paused"] is True
+    assert (output["backup"], output["undo"]) == (None, None)
+    console.done("undo", "orders", "--change", output["id"], "--yes")
+    assert console.state()["control"]["paused"] is False
+
+
+def test_a_halt_is_not_made_again(project: Project) -> None:
+    console = ran(project)
+    console.edit(control={"halted": True, "by": "poller", "reason": "failed"})
+    console.done("resume", "orders", "--yes")
+    console.refused(3, "undo", "orders", "--yes", says="a halt cannot be made again")
+
+
+def test_a_change_that_cannot_be_taken_back_hides_no_older_one(project: Project) -> None:
+    """Else the reset before it would be taken back by a person who means the newest change."""
+    console = ran(project)
+    console.done("reset-to-beginning", "orders", "--yes")
+    console.edit(control={"halted": True, "by": "poller", "reason": "failed"})
+    console.done("resume", "orders", "--yes")
+    console.refused(3, "undo", "orders", "--yes", says="undo orders --list")
+    assert place(console) is None
+
+
+def test_rows_that_were_given_up_wait_again(project: Project) -> None:
+    console = waiting(project)
+    console.done("quarantine", "discard", "orders", "--all", "--yes")
+    assert "quarantine" not in console.state()
+    output = undone(console, "--reason", "they were needed")
+    assert [row["id"] for row in output["rows"]] == [row_id(2), row_id(4)]
+    shown = console.run("quarantine", "list", "orders", "--json").json
+    assert [row["id"] for row in shown["pending"]] == [row_id(2), row_id(4)]
+    assert all(row["problem"] is None for row in shown["pending"])
+    console.done("quarantine", "discard", "orders", "--id", row_id(2), "--yes")
+
+
+def test_rows_whose_records_are_gone_cannot_wait_again(project: Project) -> None:
+    console = waiting(project)
+    console.done("quarantine", "discard", "orders", "--all", "--yes")
+    project.execute("DELETE FROM poller_documents WHERE name LIKE 'quarantine/%'", database="state.db")
+    console.refused(3, "undo", "orders", "--yes", says="quarantine_ttl")
+
+
+def test_a_row_that_was_set_aside_is_read_again(project: Project) -> None:
+    console = ran(project)
+    project.insert(3)
+    console.done("quarantine", "add", "orders", "--pk", "id=7", "--yes")
+    output = undone(console)
+    assert [row["id"] for row in output["rows"]] == [row_id(7)]
+    assert "aside" not in console.state()
+    assert json.loads(console.run("run", "--once", "--json").out.splitlines()[-1])["rows"] == 3
+
+
+def test_a_row_that_was_passed_is_not_read_again(project: Project) -> None:
+    console = ran(project)
+    project.insert(3)
+    console.done("quarantine", "add", "orders", "--pk", "id=7", "--yes")
+    state = console.state()
+    row = {**state["aside"][0], "at": 7}
+    console.edit(aside=[row])
+    console.refused(3, "undo", "orders", "--yes", says=f"quarantine replay orders --id {row_id(7)}")
+
+
+def test_a_lease_is_broken_only_if_that_is_allowed(project: Project) -> None:
+    console = ran(project)
+    console.done("reset-to-beginning", "orders", "--yes")
+    at_work(console)
+    console.refused(3, "undo", "orders", "--yes", says="--break-lease")
+    assert undone(console, "--break-lease")["starts_after_seconds"] > 0
+
+
+def test_a_document_that_is_gone_is_put_back(project: Project) -> None:
+    console = ran(project)
+    console.done("reset-to-beginning", "orders", "--yes")
+    deleted(console)
+    assert undone(console)["changed"]
+    assert place(console) == 5
+    assert console.state()["lease"]["fencing_token"] > 2
+
+
+def test_a_backup_that_is_gone_is_said(project: Project) -> None:
+    console = ran(project)
+    reset = console.done("reset-to-beginning", "orders", "--yes")
+    project.execute(f"DELETE FROM poller_documents WHERE name = '{reset['backup']}'", database="state.db")
+    console.refused(3, "undo", "orders", "--yes", says="no backup of what it replaced is left")
+    assert "its backup is gone" in console.run("undo", "orders", "--list").out
+
+
+def test_a_record_of_an_earlier_version_is_found_by_its_backup(project: Project) -> None:
+    console = ran(project)
+    console.done("reset-to-cursor", "orders", *ROW, "--yes")
+    console.done("reset-to-beginning", "orders", "--yes")
+    records = f"SELECT rowid, line FROM poller_log WHERE name = '{TRAIL}'"
+    for number, line in project.execute(records, database="state.db"):
+        project.execute(
+            "UPDATE poller_log SET line = ? WHERE rowid = ?",
+            (json.dumps(earlier(json.loads(line))), number),
+            database="state.db",
+        )
+    console.edit(control={"last_change": earlier(console.state()["control"]["last_change"])})
+    undone(console)
+    assert place(console) == 2
+    undone(console)
+    assert place(console) == 5
+
+
+def test_a_first_checkpoint_has_nothing_before_it(project: Project) -> None:
+    console = ran(project)
+    path = exported(console)
+    deleted(console)
+    console.done("reset-to-checkpoint", "orders", path, "--yes")
+    console.refused(3, "undo", "orders", "--yes", says="nothing before it")
+
+
+@pytest.mark.parametrize("which", ["ffffffff", "", "no such"])
+def test_what_names_no_change_is_refused(project: Project, which: str) -> None:
+    console = ran(project)
+    console.done("pause", "orders", "--yes")
+    console.refused(2, "undo", "orders", "--change", which, "--yes", says="undo orders --list")
+
+
+def test_the_list_shows_changes_and_backups_and_changes_nothing(project: Project) -> None:
+    console = ran(project)
+    project.environ["POLLER_OPERATOR"] = "ada@console"
+    reset = console.done("reset-to-beginning", "orders", "--yes", "--reason", "again")
+    before = console.everything()
+    shown = console.run("undo", "orders", "--list").out
+    assert console.everything() == before
+    assert f"{reset['id'][:8]}" in shown
+    assert "by ada@console: again; undo restores its backup" in shown
+    assert reset["backup"] in shown
+    (change,) = listed(console)
+    assert (change["backup"], change["undo"], change["undone"]) == (reset["backup"], "restore", False)
+
+
+def test_the_former_source_is_wanted_first(project: Project) -> None:
+    console = ran(project)
+    changed(project, 'table = "orders"', 'table = "orders2"')
+    (made,) = project.execute("SELECT sql FROM sqlite_master WHERE name = 'orders'")
+    project.execute(made[0].replace("orders", "orders2", 1))
+    project.execute("INSERT INTO orders2 SELECT * FROM orders")
+    output = console.done("rebind", "orders", "--yes")
+    assert any("put the former source back" in note for note in output["notes"])
+    error = console.refused(4, "undo", "orders", "--yes", says="reset-to-checkpoint orders")
+    assert "--rebind" in error
+    changed(project, 'table = "orders2"', 'table = "orders"')
+    assert undone(console)["changed"]
+    assert console.state()["source"]["table"] == "orders"
+
+
+def test_a_program_takes_a_change_back(project: Project) -> None:
+    console = ran(project)
+    with (
+        patch.dict(os.environ, project.environ),
+        load_app(project.folder / "poller.toml", observers=[]) as app,
+    ):
+        poller = app.poller("orders")
+        reset = poller.reset("beginning")
+        assert poller.undo(dry_run=True).changed is False
+        assert poller.undo(reset.id, reason="the wrong one").command == "undo"
+        with pytest.raises(WrongArgument, match="to take back"):
+            poller.undo()
+        with pytest.raises(Refused, match="taken back already"):
+            poller.undo(reset.id)
+    assert place(console) == 5
