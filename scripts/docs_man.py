@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from poller_cli.help import metavar, options, said
 from poller_cli.main import build
 from scripts import docs_cli
 
@@ -25,7 +26,7 @@ def manual() -> dict[Path, str]:
     """`{file: text}` of all pages."""
     root: Any = build()
     commands = dict(docs_cli.commands(root))
-    shared = [param for param in next(iter(commands.values())).params if docs_cli.SHARED & set(param.opts)]
+    shared = options(next(iter(commands.values())))[2]
     found = {FOLDER / "poller.1": _main_page(commands, shared)}
     for name, command in commands.items():
         found[FOLDER / f"{_page(name)}.1"] = _command_page(name, command)
@@ -55,23 +56,20 @@ def _main_page(commands: dict[str, Any], shared: list[Any]) -> str:
 
 
 def _command_page(name: str, command: Any) -> str:
-    paragraphs = docs_cli.paragraphs(command)
+    short, example, long = said(command)
     arguments = [one for one in command.params if one.param_type_name == "argument"]
-    options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
-    words = " ".join([*map(docs_cli.metavar, arguments), "[OPTIONS]"])
+    words = " ".join([*map(metavar, arguments), "[OPTIONS]"])
     parts = [
         _head(_page(name), docs_cli.first(command)),
         ".SH SYNOPSIS",
         f".B {_text(f'poller {name}')}\n{_text(words)}",
         ".SH DESCRIPTION",
-        "\n.PP\n".join(_text(one) for one in paragraphs if not one.startswith("Example: ")),
+        "\n.PP\n".join(_text(one) for one in (*short, *long)),
     ]
     if arguments:
-        parts += [".SH ARGUMENTS", *(_item(f"\\fI{_text(docs_cli.metavar(one))}\\fR", one.help) for one in arguments)]
-    parts += [".SH OPTIONS", *map(_option, options)]
-    for one in paragraphs:
-        if one.startswith("Example: "):
-            parts += [".SH EXAMPLE", f".EX\n{_text(one.removeprefix('Example: '))}\n.EE"]
+        parts += [".SH ARGUMENTS", *(_item(f"\\fI{_text(metavar(one))}\\fR", one.help) for one in arguments)]
+    parts += [".SH OPTIONS", *(_option(one) for some in options(command) for one in some)]
+    parts += [".SH EXAMPLE", f".EX\n{_text(example)}\n.EE"]
     return "\n".join([*parts, _exit_status(), ".SH SEE ALSO", r"\fBpoller\fR(1)"]) + "\n"
 
 
@@ -91,7 +89,7 @@ def _head(name: str, summary: str) -> str:
 
 
 def _option(param: Any) -> str:
-    value = "" if param.is_flag else f" \\fI{_text(docs_cli.metavar(param))}\\fR"
+    value = "" if param.is_flag else f" \\fI{_text(metavar(param))}\\fR"
     names = ", ".join(f"\\fB{_text(name)}\\fR" for name in param.opts)
     return _item(names + value, docs_cli.help_of(param))
 

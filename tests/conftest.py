@@ -28,6 +28,10 @@ PROVE_TIMEOUT = 1800
 keep_files_in_memory()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="write the screens of tests/console instead of comparing")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """What pytest makes of the tests' sources is kept, also where the environment forbids it for all else. Each worker

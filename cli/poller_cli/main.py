@@ -14,14 +14,13 @@ from typing import Annotated, Any
 import typer
 
 from poller_cli import exits
+from poller_cli.help import CHANGES, Command, Commands, explained, new
 from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command, own_process
-from poller_cli.terminal.help_pages import Command, Commands, new
 from poller_cli.terminal.printing import complain, fault_of_stdout, fix_streams, show_trace
 
 PAGE: dict[str, dict[str, str]] = {
     "Look": {
-        "status": "Whether each poller works, is behind, and why",
-        "watch": "The same, live, with rows per second",
+        "status, watch": "Whether each poller works or is behind; or live",
         "health": "Whether all is well, worst first: for alerts",
         "check": "Diagnose storage, source and configuration",
         "peek": "The rows that would be delivered next",
@@ -29,34 +28,29 @@ PAGE: dict[str, dict[str, str]] = {
         "dashboard": "The status page, in a browser",
     },
     "Change": {
-        "pause": "Let no new batch start",
-        "resume": "End a pause or a halt; try what failed at once",
+        "pause, resume": "Let no new batch start; end a pause or a halt",
         "cancel": "Stop the handler that runs now, and pause",
         "reset-to-beginning": "Deliver every row again",
         "reset-to-cursor": "Go on right after a row",
         "reset-to-checkpoint": "Go back to an export or a backup",
         "undo": "Take back a change",
-        "clone-checkpoint": "Copy a checkpoint to another poller",
-        "export-checkpoint": "Write a checkpoint to a file",
+        "clone-checkpoint, export-checkpoint": "Copy a checkpoint, or keep it",
         "rebind": "Accept a changed source, keeping the cursor",
         "quarantine": "Rows that failed and wait: list, replay, discard",
     },
     "Work": {
-        "run": "Deliver rows to the handlers",
-        "dispatch": "Send work messages for the pollers that are due",
+        "run, dispatch": "Deliver rows to the handlers; send work messages",
         "backfill": "Deliver a range of rows, beside the live poller",
-        "recheck": "Find rows below the cursor that were never delivered",
+        "recheck": "Find rows that were passed and never delivered",
     },
     "Set up": {
-        "init": "Write poller.toml and a handler for a table",
-        "demo": "See it work, with nothing but Python",
-        "import": "Continue from another library's checkpoint",
-        "schema": "JSON Schemas of all that is read and written",
-        "sink": "Tables of targets to which each row is applied once",
+        "init, demo": "Write poller.toml for a table; see it work",
+        "import, schema, sink": "Another library's checkpoint; schemas; tables",
     },
 }
-"""What `poller --help` says of each command, in groups. The function, and its module in `poller_cli.commands`, have the
+"""What `poller --help` says of the commands, in groups. The function, and its module in `poller_cli.commands`, have the
 command's name."""
+_HELP = "help"
 _GROUPS = {
     "import": {"azure-functions-db": "import_"},
     "schema": {"export": "schema"},
@@ -121,8 +115,27 @@ def build() -> Any:
     )
     app.callback()(_root)
     root: Any = typer.main.get_command(app)
-    root.commands = Commands(PAGE, make=_made)
+    root.commands = Commands(PAGE, make=_made, hidden=[_HELP])
     return root
+
+
+def _topics(incomplete: str) -> list[str]:
+    return [name for name in (*build().commands, CHANGES) if name.startswith(incomplete)]
+
+
+def _help(
+    ctx: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMMAND", help=f"Which command; or {CHANGES}.", autocompletion=_topics),
+    ] = None,
+) -> int:
+    """Explain a command, as its --help does. `poller help changes` explains what every change takes.
+
+    Example: poller help reset-to-cursor
+    """
+    print(explained(ctx.find_root(), words or []), end="")
+    return exits.DONE
 
 
 def _function(module: str, name: str) -> Any:
@@ -131,6 +144,10 @@ def _function(module: str, name: str) -> Any:
 
 
 def _made(name: str) -> Any:
+    if name == _HELP:
+        app = new(add_completion=False, pretty_exceptions_enable=False)
+        app.command(_HELP, cls=Command)(_help)
+        return typer.main.get_command(app)
     about, members = _ABOUT.get(name), _GROUPS.get(name, {name: name.replace("-", "_")})
     app = new(no_args_is_help=False, add_completion=False, pretty_exceptions_enable=False, name=name, help=about)
     for member, module in members.items():

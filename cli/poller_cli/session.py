@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from poller_cli.help import EVERY_COMMAND
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from poller.observability import Observer
 
 DEFAULT_CONFIG = Path("poller.toml")
+_NAMED = 10
+"""At most so many pollers are named where a name is missing."""
 _owns_process = False
 
 
@@ -38,11 +42,26 @@ def owns_process() -> bool:
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="The configuration file. [default: poller.toml]"),
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        help="The configuration file. [default: poller.toml]",
+        rich_help_panel=EVERY_COMMAND,
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout and nothing else; the rest to stderr.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show more, tracebacks included.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show all of it. It changes nothing of --json.")]
+JsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Write JSON to stdout and nothing else. The rest goes to stderr.", rich_help_panel=EVERY_COMMAND
+    ),
+]
+DebugOption = Annotated[
+    bool, typer.Option("--debug", help="Show more, tracebacks included.", rich_help_panel=EVERY_COMMAND)
+]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show all of it. The output of --json stays the same.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +113,49 @@ def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 LogFormatOption = Annotated[
     Literal["text", "json"],
-    typer.Option(help="How stderr is written: lines for people, or a JSON object a line, with the span's ids."),
+    typer.Option(
+        metavar="text|json",
+        help="How stderr is written. Lines for people, or a JSON object a line, with the span's ids.",
+    ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyPoller:
+    """In a parameter's annotation: it may be left out, and is then the only poller of the configuration file.
+
+    Attributes:
+        option: what is written before the name.
+    """
+
+    option: str = ""
+
+    def name(self, session: Session, words: str, rest: str, *, yes: bool) -> str:
+        """The name, if the file has one poller and the operator can see which. Raises: ConfigError, WrongArgument.
+
+        Args:
+            words: the command. rest: what follows the name. yes: True if the operator is not asked.
+        """
+        from poller.admin.refusals import WrongArgument
+        from poller.config import load_config
+
+        first, *others = load_config(session.config).pollers
+        step = f"{words} {self.option}{first}{rest}"
+        if others:
+            named = ", ".join((first, *others)[:_NAMED]) + f" and {len(others) + 1 - _NAMED} more" * (
+                len(others) >= _NAMED
+            )
+            raise WrongArgument(
+                f"NAME is missing, and {session.config} has {len(others) + 1} pollers: {named}.",
+                next_step=f"Add one of them, such as: {step}",
+            )
+        if yes:
+            raise WrongArgument(
+                "NAME is missing; with --yes it must be given, so that nothing else is changed by mistake.",
+                next_step=f"Add it: {step} --yes",
+            )
+        return first
+
 
 NamesArgument = Annotated[
     list[str] | None,
@@ -105,8 +165,9 @@ NamesArgument = Annotated[
 NamedArgument = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Which poller, or which backfill.", show_default=False, autocompletion=poller_names
+        metavar="NAME", help="Which poller, or which backfill. [default: the only poller]", autocompletion=poller_names
     ),
+    OnlyPoller(),
 ]
 NamedArguments = Annotated[
     list[str] | None,
@@ -132,6 +193,11 @@ def _parameters(options: Mapping[str, tuple[Any, Any]]) -> Iterator[inspect.Para
     return (_parameter(name, hint, default) for name, (hint, default) in options.items())
 
 
+def _others(made: Any) -> str:
+    """The other arguments that a command must have, as they stand behind its NAME."""
+    return "".join(f" {one.metavar}" for one in made.params if one.param_type_name == "argument" and one.required)
+
+
 def page_of(function: Callable[..., int]) -> str:
     """What a command's page says of it. Its lines break where the terminal ends, not where the source's do."""
     paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
@@ -143,11 +209,17 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     hints = get_type_hints(function, include_extras=True)
     own: list[inspect.Parameter] = []
     composed: dict[str, MadeOf] = {}
+    left_out: dict[str, OnlyPoller] = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        of = next((one for one in getattr(hints[name], "__metadata__", ()) if isinstance(one, MadeOf)), None)
-        if of is not None:
+        of = next(
+            (one for one in getattr(hints[name], "__metadata__", ()) if isinstance(one, MadeOf | OnlyPoller)), None
+        )
+        if isinstance(of, MadeOf):
             composed[name] = of
             own += _parameters(of.options)
+        elif of is not None:
+            left_out[name] = of
+            own.append(_parameter(name, hints[name], None))
         elif name != "session":
             own.append(_parameter(name, hints[name], parameter.default))
     shared = {"config": (ConfigOption, None), "as_json": (JsonOption, False), "debug": (DebugOption, False)}
@@ -168,8 +240,12 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         copy_with(*([] if by_default else ["-c", str(session.config)]))
         if session.json or function.__name__ != "run":
             sys.stdout.flush()  # one that is closed is an error before anything is done
+        yes = bool(arguments.get("yes")) and arguments.get("confirm") is None
         for name, of in composed.items():
             arguments[name] = of.kind(**{option: arguments.pop(option) for option in of.options})
+        for name, only in left_out.items():
+            if arguments[name] is None:
+                arguments[name] = only.name(session, context.command_path, _others(context.command), yes=yes)
         try:
             return function(session, **arguments)
         except KeyboardInterrupt:  # here: click would end with an exit code of its own, and say nothing

@@ -51,6 +51,10 @@ def shop(project: Project) -> Project:
         ("poller import azure-functions-db FILE --name or", ["orders"]),
         ("poller reset-to-beginning orders --confirm or", ["orders"]),
         ("poller status nobody", []),
+        ("poller clone-checkpoint orders in", []),
+        ("poller export-checkpoint ord", ["orders"]),
+        ("poller help reset-to-b", ["reset-to-beginning"]),
+        ("poller help chan", ["changes"]),
         ("poller status -c shop.toml n", ["north"]),
     ],
 )
@@ -98,7 +102,7 @@ def test_a_file_that_holds_no_pollers_offers_none(project: Project) -> None:
 def test_a_page_breaks_its_lines_where_the_terminal_ends(project: Project) -> None:
     project.environ["COLUMNS"] = "300"
     page = project.run("watch", "--help").out.splitlines()
-    assert any("Where there is no terminal, --json writes one object per look." in line for line in page)
+    assert any("Without a terminal, --json writes one object per look." in line for line in page)
 
 
 COMMANDS = (

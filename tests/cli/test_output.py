@@ -11,7 +11,6 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from poller_cli.main import build
 from tests.cli.console import ran
 from tests.cli.project import COMMAND, Project
 
@@ -80,8 +79,8 @@ def test_help_shows_a_value_only_where_one_is_taken(project: Project) -> None:
     for command in ((), ("run",), ("export-checkpoint",)):
         shown = project.run(*command, "--help").out
         assert not re.search(r"<\w+(\[\w+\])?>", shown), shown
-    assert re.search(r"Usage: poller status \[OPTIONS\] \[NAME\]\.\.\.\s", project.run("status", "--help").out)
-    assert re.search(r"--limit +-n +N\b", project.run("peek", "--help").out)
+    assert "Usage: poller status [NAME]... [OPTIONS]\n" in project.run("status", "--help").out
+    assert re.search(r"^  -n, --limit N +\w.*\n  --arrow FILE +\w", project.run("peek", "--help").out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", [(), ("status",), ("backfill",), ("run",)])
@@ -99,17 +98,6 @@ def test_help_loses_no_word_on_a_narrow_terminal(project: Project, command: tupl
         return set(re.findall(r"[A-Za-z_]{4,}", text))
 
     assert words(ended.out) >= words(wide.out)
-
-
-def test_the_page_of_all_commands_fits_a_screen(project: Project) -> None:
-    project.environ["COLUMNS"] = "80"
-    lines = project.run("--help").out.splitlines()
-    assert len(lines) <= 40
-    assert max(map(len, lines)) <= 80
-    groups = ("Look", "Change", "Work", "Set up")
-    assert [line for line in lines if line in groups] == list(groups)
-    for command in build().commands:
-        assert len([line for line in lines if re.match(rf"  {command}  +[A-Z]", line)]) == 1, command
 
 
 def test_the_bare_command_shows_what_there_is(project: Project) -> None:

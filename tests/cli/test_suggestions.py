@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from poller_cli.main import PAGE
+from poller_cli.main import build
 from poller_cli.terminal.suggestions import instead
 from tests.cli.console import Console, ran
 from tests.cli.project import Project
 
-COMMANDS = [name for group in PAGE.values() for name in group]
+COMMANDS = list(build().commands)
 RESETS = "poller reset-to-beginning, poller reset-to-cursor or poller reset-to-checkpoint"
 
 
@@ -69,4 +69,4 @@ def test_the_command_alone_is_the_status_of_this_folder(project: Project) -> Non
 def test_without_a_configuration_it_says_what_to_type_first(project: Project) -> None:
     out = project.run().out
     assert out.startswith("There is no poller.toml here. To write one: poller init; to see it work: poller demo.")
-    assert "\n  status " in out
+    assert "\nLook     status, watch " in out

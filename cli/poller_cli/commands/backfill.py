@@ -25,29 +25,26 @@ def backfill(
     ],
     new_name: Annotated[
         str | None,
-        typer.Option(
-            "--as", metavar="NEW", help="The name of its state document. [default: NAME-backfill-HASH of the range]"
-        ),
+        typer.Option("--as", metavar="NEW", help="The name of its state document. [default: NAME-backfill-HASH]"),
     ] = None,
     parallel: Annotated[
         int,
-        typer.Option("--parallel", metavar="N", min=1, max=32, help="Cut the range into N parts, delivered at once."),
+        typer.Option("--parallel", metavar="N", min=1, max=32, help="Deliver the range in N parts at once."),
     ] = 1,
-    retry: Annotated[bool, typer.Option("--retry", help="Also where it halted because a batch failed too often.")] = (
-        False
-    ),
+    retry: Annotated[bool, typer.Option("--retry", help="Also if it halted: a batch failed too often.")] = (False),
     *,
     consent: Agreed,
 ) -> int:
     """Deliver the rows of a range to the handler, beside the live poller, whose checkpoint is not touched.
 
-    It has a state document of its own: run it again to go on where it was interrupted, by whatever it was. A range
-    that was finished is not delivered again; to do that, give it another name with --as. With --parallel the handler
-    is called from several threads at once; the parts are of the same width, or of as many rows each where most have one
-    timestamp. While it is not finished, poller status shows it, and it is paused by its
-    own name: poller pause orders-backfill-337cd319.
+    Run it again to go on where it was interrupted. A range that was finished is not delivered again, except under
+    another name (--as).
 
     Example: poller backfill orders --from 2026-04-06 --to 2026-04-07
+
+    It has a state document of its own. With --parallel the handler is called from several threads at once; the parts
+    are of the same width, or have equally many rows if most rows have one timestamp. Until it is finished, poller
+    status shows it, and it is paused by its own name: poller pause orders-backfill-337cd319.
     """
     from poller.backfill.run import Request
     from poller.backfill.run import backfill as deliver

@@ -9,9 +9,7 @@ import typer
 from poller_cli.commands.options import Recorded
 from poller_cli.session import NamedArgument, Session
 
-NoWaitOption = Annotated[
-    bool, typer.Option("--no-wait", help="Do not wait to see whether the worker has stopped its handler.")
-]
+NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Do not wait to see whether the handler has stopped.")]
 
 
 def cancel(
@@ -22,16 +20,14 @@ def cancel(
 ) -> int:
     """Stop the handler that runs now, commit nothing of its batch, and let no new batch start.
 
-    The worker finds it by its next heartbeat: it sets batch.lost, cancels an async handler and kills one in a child
-    process. When the handler has ended it gives the lease back, and the attempt does not count. Its rows are delivered
-    again after poller resume.
-
-    Waits for that up to a heartbeat_interval and 2 s more, and says whether the handler has stopped. One that ignores
-    batch.lost is outlived: its lease is no longer renewed, and nothing that it does is committed.
-
-    A backfill is cancelled by its name, with all its parts.
+    Its rows are delivered again after poller resume. Waits up to a heartbeat_interval and 2 s more, and says whether
+    the handler has stopped. A backfill is cancelled by its name, with all its parts.
 
     Example: poller cancel orders --reason "it writes to the wrong warehouse"
+
+    The worker finds it by its next heartbeat: it sets batch.lost, cancels an async handler and kills one in a child
+    process. When the handler has ended the worker gives the lease back, and the attempt does not count. If a handler
+    ignores batch.lost, its lease is no longer renewed, and nothing that it does is committed.
     """
     from poller.admin.changes import Changes
     from poller.admin.pausing import Cancel, await_worker

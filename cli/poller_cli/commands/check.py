@@ -13,7 +13,7 @@ def check(session: Session, names: NamesArgument = None, verbose: VerboseOption 
     """Diagnose storage, source and configuration, and suggest fixes. Changes nothing.
 
     Storage, state document, privileges, columns, key, index, plan, NULLs, time zone, clocks, bound, handler, schedule.
-    What is well is one line; --verbose shows each finding. Exits 1 while an error stands, 4 where the checkpoint is of
+    What is well is one line; --verbose shows each finding. Exits 1 if there is an error, 4 if the checkpoint is of
     another source.
 
     Example: poller check orders

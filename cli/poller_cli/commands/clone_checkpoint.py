@@ -17,14 +17,14 @@ def clone_checkpoint(
         str, typer.Argument(metavar="NEW_NAME", help="The other poller; need not be configured.", show_default=False)
     ],
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Also where NEW_NAME has a checkpoint; its token stays, and grows.")
+        bool, typer.Option("--overwrite", help="Also if NEW_NAME has a checkpoint. Its token stays, and grows.")
     ] = False,
     *,
     consent: Moved,
 ) -> int:
     """Copy a poller's checkpoint, with the source it belongs to, to another poller of the same app.
 
-    What is changed is NEW_NAME's document, so that is the name to type or to confirm.
+    NEW_NAME's document is what is changed, so that is the name to type or to confirm.
 
     Example: poller clone-checkpoint orders orders-v2
     """

@@ -29,7 +29,7 @@ def dashboard(
             min=0,
             max=65_535,
             metavar="N",
-            help="The port to serve it at, 0 for any free one. [default: 8765, or any free one where that is taken]",
+            help="The port to serve it at, 0 for any free one. [default: 8765, else any free one]",
             show_default=False,
         ),
     ] = None,
@@ -37,13 +37,14 @@ def dashboard(
 ) -> int:
     """Show the status page in a browser: all pollers, the worst first, and what each of them did in the last hours.
 
-    It runs no poller: whatever works elsewhere is shown. Only this machine reaches the page. It is
-    served until Ctrl-C or SIGTERM, and the browser is opened where there is a terminal. Where POLLER_HTTP_TOKEN is set,
-    the page asks for that token. Pause and resume, and replay or discard of a row, need the key for changes:
-    POLLER_HTTP_CHANGES_KEY, else a new one that the terminal shows; without a terminal none are offered. A replay runs
-    the handler in this process. --json writes one line with the address.
+    It runs no poller, and only this machine reaches the page. It ends at Ctrl-C or SIGTERM.
 
     Example: poller dashboard --no-browser
+
+    The browser is opened if there is a terminal. If POLLER_HTTP_TOKEN is set, the page asks for that token. Pause and
+    resume, and replay or discard of a row, need the key for changes: POLLER_HTTP_CHANGES_KEY, else a new one that the
+    terminal shows; without a terminal none are offered. A replay runs the handler in this process. --json writes one
+    line with the address.
     """
     from poller_cli.output.log import log_to_stderr
     from poller_cli.output.models import DashboardOutput

@@ -27,8 +27,8 @@ def demo(
         bool,
         typer.Option(
             "--poison",
-            help="Another show: one flight fails always; it is found, set aside and tried again while the others go "
-            "on, and delivered once the handler is fixed. Its --json is that of schemas/demo-poison.schema.json.",
+            help="Another show: one flight always fails. It is found, set aside and tried again while the others go "
+            "on, and delivered when the handler is fixed. Its --json is that of schemas/demo-poison.schema.json.",
         ),
     ] = False,
 ) -> int:

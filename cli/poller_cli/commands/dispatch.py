@@ -25,12 +25,14 @@ def dispatch(
     log_format: LogFormatOption = "text",
 ) -> int:
     """Look which pollers are due, and send a work message for each that has rows: what the function `dispatch` does
-    where `[functions] mode = "queue"`.
+    if `[functions] mode = "queue"`.
 
-    For ever, at each moment of `dispatch_schedule`, unless --once is given. Beside the function of an app it does no
-    harm: a message that comes twice finds nothing left to do. --json writes one object per round.
+    For ever, at each moment of `dispatch_schedule`, unless --once is given.
 
     Example: poller dispatch --once
+
+    It does no harm beside the function of an app: a message that comes twice finds nothing left to do. --json writes
+    one object per round.
     """
     from poller import worker
     from poller.dispatch.wiring import open_dispatcher

@@ -17,14 +17,14 @@ def health(
 ) -> int:
     """Say whether pollers are healthy, worst first: for alerts, also if every timer is frozen and every worker is dead.
 
-    Unhealthy: rows wait for longer than max_lag, or than 5 minutes and lease_ttl without progress; a call that keeps
-    failing for as long; a halt; a full quarantine; a store or database that cannot be reached; a checkpoint of another
-    source. A pause, a first failure and rows above an open transaction are warnings.
-
     Exits 0 if no poller is unhealthy, 1 if one is, 2 if the configuration is wrong. Not for a liveness probe, which
     would kill a worker for the rows that it catches up with.
 
     Example: poller health orders --json
+
+    Unhealthy: rows wait for longer than max_lag, or than 5 minutes and lease_ttl without progress; a call that keeps
+    failing for as long; a halt; a full quarantine; a store or database that cannot be reached; a checkpoint of another
+    source. A pause, a first failure and rows above an open transaction are warnings.
     """
     from poller_cli.output.health_report import lines
     from poller_cli.terminal.printing import print_json

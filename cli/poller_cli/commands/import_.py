@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from poller_cli.commands.options import Moved
-from poller_cli.session import Session, poller_names
+from poller_cli.session import OnlyPoller, Session, poller_names
 
 
 def azure_functions_db(
@@ -24,22 +24,28 @@ def azure_functions_db(
     name: Annotated[
         str,
         typer.Option(
-            "--name", metavar="NAME", help="Which poller goes on.", show_default=False, autocompletion=poller_names
+            "--name",
+            metavar="NAME",
+            help="Which poller goes on. [default: the only one]",
+            autocompletion=poller_names,
         ),
+        OnlyPoller("--name "),
     ],
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Also where NAME has a checkpoint; its token stays, and grows.")
+        bool, typer.Option("--overwrite", help="Also if NAME has a checkpoint. Its token stays, and grows.")
     ] = False,
     *,
     consent: Moved,
 ) -> int:
     """Go on where a poller of the library azure-functions-db stands, without a row twice or none.
 
-    Stop its function app first. An address is read with the SAS token in it, else with the configured storage
-    connection where it is of that account, else by identity. Where its cursor names no key, or a key whose order is
-    not known, rows of the last value may come again; that is said before anything is changed.
+    Stop its function app first.
 
     Example: poller import azure-functions-db state-of-orders.json --name orders
+
+    An address is read with the SAS token in it, else with the configured storage connection if it is of that account,
+    else by identity. If its cursor names no key, or a key whose order is not known, rows of the last value may come
+    again; it says so before anything is changed.
     """
     from datetime import UTC, datetime
 

@@ -15,15 +15,15 @@ def init(
     session: Session,
     url: Annotated[
         str | None,
-        typer.Option("--url", metavar="URL", help="The database, as a SQLAlchemy URL, or the %NAME% of a setting."),
+        typer.Option("--url", metavar="URL", help="The database's SQLAlchemy URL, or %NAME% of a setting."),
     ] = None,
     identity: Annotated[
         str | None,
         typer.Option(
             "--identity",
             metavar="true|PREFIX",
-            help="Sign in with a Microsoft Entra identity instead of a password: the app's own, or that of the"
-            " settings PREFIX__clientId and PREFIX__credential.",
+            help="Sign in with a Microsoft Entra identity. It takes the place of a password. true: the app's own; "
+            "PREFIX: that of the settings PREFIX__clientId and PREFIX__credential.",
         ),
     ] = None,
     table: Annotated[str | None, typer.Option("--table", metavar="TABLE", help="The table or view to follow.")] = None,
@@ -39,7 +39,7 @@ def init(
         typer.Option(
             "--time-zone",
             metavar="ZONE",
-            help="What a column without a zone means; default: the zone in which the database stamps it.",
+            help="What a column without a zone means. If it is not given, the zone in which the database stamps it.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The poller's name.")] = None,
@@ -48,16 +48,16 @@ def init(
         str | None, typer.Option("--state", metavar="sql|blob|table", help="Where checkpoints are kept.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write both files anew, over what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace both files, if they are there.")] = False,
 ) -> int:
-    """Look at a database, and write poller.toml and a handler that runs.
-
-    In a folder that has a poller.toml it adds a poller to that: what stands in it, and in handlers.py, stays as it is.
-    Beside a new one it writes poller.schema.json, by which editors complete and check it. A secret in the URL goes to
-    an environment variable, never into a file; name one that is set (--url %NAME%), or let it ask. Nothing in the
-    database is changed. Where it was killed in between, the same command goes on.
+    """Look at a database, and write poller.toml and a handler that runs; or add a poller to the poller.toml here.
 
     Example: poller init --url postgresql://shop@db/shop --table orders --yes
+
+    What a poller.toml and handlers.py already hold stays as it is. Beside a new poller.toml it writes
+    poller.schema.json, by which editors complete and check it. A secret in the URL goes to an environment variable,
+    never into a file; name one that is set (--url %NAME%), or let it ask. Nothing in the database is changed. If it is
+    interrupted, the same command goes on.
     """
     from poller.project.choices import Choices
     from poller.project.plan import Wanted, plan

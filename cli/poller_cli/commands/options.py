@@ -7,30 +7,58 @@ from typing import Annotated
 
 import typer
 
-from poller_cli.session import MadeOf, poller_names
+from poller_cli.help import EVERY_CHANGE
+from poller_cli.session import MadeOf, OnlyPoller, poller_names
 from poller_cli.terminal.confirmation import Consent
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Which poller.", show_default=False, autocompletion=poller_names)
+    str,
+    typer.Argument(metavar="NAME", help="Which poller. [default: the only one]", autocompletion=poller_names),
+    OnlyPoller(),
 ]
 _REASON = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit trail with who you are.")
+    str | None,
+    typer.Option(
+        "--reason",
+        metavar="TEXT",
+        help="Why; kept in the audit trail with who you are.",
+        rich_help_panel=EVERY_CHANGE,
+    ),
 ]
-_YES = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal.")]
+_YES = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        "-y",
+        help="Do not ask; needed where there is no terminal. NAME must be given.",
+        rich_help_panel=EVERY_CHANGE,
+    ),
+]
 _CONFIRM = Annotated[
     str | None,
     typer.Option(
         "--confirm",
         metavar="NAME",
-        help="The poller's name again, instead of typing it; in production --yes alone moves no checkpoint.",
+        help="The poller's name again, instead of typing it.",
+        rich_help_panel=EVERY_CHANGE,
+        hidden=True,
         autocompletion=poller_names,
     ),
 ]
-_DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and change nothing.")]
-_BREAK_LEASE = Annotated[
-    bool, typer.Option("--break-lease", help="Also while a worker holds the lease: fence it, and wait out its lease.")
+_DRY_RUN = Annotated[
+    bool, typer.Option("--dry-run", help="Show what it would do, and change nothing.", rich_help_panel=EVERY_CHANGE)
 ]
-_ALLOW_SKIP = Annotated[bool, typer.Option("--allow-skip", help="Also where rows would never be delivered.")]
+_BREAK_LEASE = Annotated[
+    bool,
+    typer.Option(
+        "--break-lease",
+        help="Also while a worker holds the lease: fence it, and wait out its lease.",
+        rich_help_panel=EVERY_CHANGE,
+    ),
+]
+_ALLOW_SKIP = Annotated[
+    bool, typer.Option("--allow-skip", help="Also if rows are then never delivered.", rich_help_panel=EVERY_CHANGE)
+]
 
 _AGREED: dict[str, tuple[object, object]] = {
     "yes": (_YES, False),

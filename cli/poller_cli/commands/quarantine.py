@@ -14,9 +14,9 @@ from poller_cli.commands.options import Fenced, Recorded
 from poller_cli.session import NamedArgument, Session
 
 _ID = typer.Option("--id", metavar="ID", help="This row, as poller quarantine list shows it.", show_default=False)
-_IDS = typer.Option("--id", metavar="ID", help="This row, as poller quarantine list shows it; may be repeated.")
+_IDS = typer.Option("--id", metavar="ID", help="This row, as poller quarantine list shows it. May be repeated.")
 _KEY = typer.Option(
-    "--key", metavar="COLUMN=VALUE", help="The rows with this value in a column of the ordering key; may be repeated."
+    "--key", metavar="COLUMN=VALUE", help="The rows with this value in a column of the ordering key. May be repeated."
 )
 _ALL = typer.Option("--all", help="Every row that waits.")
 
@@ -24,8 +24,8 @@ _ALL = typer.Option("--all", help="Every row that waits.")
 def list_(session: Session, name: NamedArgument) -> int:
     """Show the rows that are set aside, and those that wait for a person. Takes no lease, changes nothing.
 
-    A row that is aside is tried again by itself, and rows of other ordering keys go on. One that is pending failed
-    too often, or the handler rejected it: it waits for a replay or a discard. What the rows hold is not shown.
+    A row set aside is tried again automatically, and rows of other ordering keys go on. A row that failed too often,
+    or that the handler rejected, waits for a replay or a discard. What the rows hold is not shown.
 
     Example: poller quarantine list orders
     """
@@ -44,7 +44,7 @@ def list_(session: Session, name: NamedArgument) -> int:
 def show(session: Session, name: NamedArgument, id_: Annotated[str, _ID]) -> int:
     """Show one row with its content, which may be personal data, and what happened to it.
 
-    Also one that waits no longer, as long as its record is kept (quarantine_ttl). Takes no lease, changes nothing.
+    Also a row that waits no longer, as long as its record is kept (quarantine_ttl). Takes no lease, changes nothing.
 
     Example: poller quarantine show orders --id 5d41402abc4b2a76
     """
@@ -68,18 +68,20 @@ def replay(
     every: Annotated[bool, _ALL] = False,
     current: Annotated[bool, typer.Option("--current", help="As the table has it now.")] = False,
     as_it_was: Annotated[
-        bool, typer.Option("--as-it-was", help="As it was recorded, whatever happened to it since.")
+        bool, typer.Option("--as-it-was", help="As it was recorded, though it changed since.")
     ] = False,
     *,
     consent: Recorded,
 ) -> int:
     """Hand rows that wait to the handler now, one per call, the oldest of each ordering key first.
 
-    It takes the lease, and the checkpoint does not move. A row is handed over as it was recorded; where the table no
-    longer has that version, --current or --as-it-was must say which is meant. A row that fails still waits, and the
-    later ones of its ordering key are not handed over.
+    A row is handed over as it was recorded. If the table no longer has that version, --current or --as-it-was must say
+    which is meant.
 
     Example: poller quarantine replay orders --all --reason "the handler was fixed"
+
+    It takes the lease, and the checkpoint does not move. A row that fails still waits, and the later ones of its
+    ordering key are not handed over.
     """
     from poller.admin.quarantine.choice import Choice
     from poller.admin.quarantine.replay import replay as hand_over
@@ -118,9 +120,9 @@ def discard(
     *,
     consent: Fenced,
 ) -> int:
-    """Give rows up: they are never delivered. Rows that wait behind them are then tried by themselves.
+    """Give rows up: they are never delivered. Rows that wait behind them are then tried automatically.
 
-    The record of each row stays for quarantine_ttl, and says who gave it up and why.
+    The record of each row stays for quarantine_ttl, and says which operator gave it up and why.
 
     Example: poller quarantine discard orders --id 5d41402abc4b2a76 --reason "a test order"
     """
@@ -147,11 +149,12 @@ def add(
 ) -> int:
     """Set a row aside by hand: a way past a row that fails, whatever on_poison says, instead of a reset.
 
-    The row must lie ahead of the checkpoint, and is set aside as the table has it now. The next tick goes on without
-    it. Once the checkpoint has passed it, it is tried again by itself, and later rows of its ordering key wait behind
-    it.
+    The row must lie ahead of the checkpoint. The next tick goes on without it; later it is tried again automatically,
+    and later rows of its ordering key wait behind it.
 
     Example: poller quarantine add orders --pk id=12093 --reason "blocks the night's orders"
+
+    It is set aside as the table has it now, and is tried again when the checkpoint has passed it.
     """
     from poller.admin.quarantine.add import Add
     from poller_cli.output.change_report import Report

@@ -16,13 +16,13 @@ def rebind(
     consent: Fenced,
     *,
     after_failover: Annotated[
-        bool, typer.Option("--after-failover", help="Another server answers, which has all that was committed.")
+        bool, typer.Option("--after-failover", help="Another server answers, and has all commits.")
     ] = False,
 ) -> int:
     """Accept that the source was changed, and go on from the same cursor. Shows what differs, field by field.
 
-    Rows of the changed source up to the cursor count as delivered. Also where the configuration is the same and the
-    table was changed so that the poller refuses to go on.
+    Rows of the changed source up to the cursor count as delivered. Also if the configuration is the same and the table
+    was changed so that the poller refuses to go on.
 
     Example: poller rebind orders --reason "the database moved to db2"
     """

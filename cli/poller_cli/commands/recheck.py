@@ -33,11 +33,12 @@ def recheck(
 ) -> int:
     """Compare the table with what was delivered, and show the rows under the cursor that never were.
 
-    Needs `audit_window` in the poller's configuration, and knows what was delivered since that was set. Such rows come
-    from restores, from bulk loads that keep old times, and from clocks that are wrong. Without --redeliver it changes
-    nothing.
+    Needs `audit_window` in the poller's configuration. Without --redeliver it changes nothing.
 
     Example: poller recheck orders --since 2h --redeliver
+
+    It knows what was delivered since `audit_window` was set. Such rows come from restores, from bulk loads that keep
+    old times, and from clocks that are wrong.
     """
     from poller.admin.request import checked_reason
     from poller_cli.output import recheck_report

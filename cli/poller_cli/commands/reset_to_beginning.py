@@ -24,9 +24,9 @@ def reset_to_beginning(
 ) -> int:
     """Deliver every row again. Shows before and after with the number of rows, asks, and keeps a backup.
 
-    Also where the state document was deleted: then one is made, and the lease is kept for its full time.
-
     Example: poller reset-to-beginning orders --reason "the handler dropped the discount"
+
+    If the state document was deleted, it makes one, and keeps the lease for its full time.
     """
     from poller.admin.resets import Reset
     from poller_cli.output.change_report import Report

@@ -21,7 +21,7 @@ def reset_to_checkpoint(
         ),
     ],
     rebind: Annotated[
-        bool, typer.Option("--rebind", help="Also a checkpoint of another source: it then belongs to this one.")
+        bool, typer.Option("--rebind", help="Also a checkpoint of another source, which then belongs to this one.")
     ] = False,
     token_at_least: Annotated[
         int,
@@ -34,10 +34,12 @@ def reset_to_checkpoint(
 ) -> int:
     """Go back to a checkpoint from export-checkpoint, a backup, or a whole state document.
 
-    Undoes a reset: what it changed is put back. Also puts back a document that was deleted or cannot be read; then
-    the lease is kept for its full time, since nobody knows whether a worker still trusts the old one.
+    Undoes a reset: what it changed is put back. Also puts back a document that was deleted or cannot be read.
 
     Example: poller reset-to-checkpoint orders backups/shop/orders/20260407T012346_020000Z.json
+
+    If the document was deleted or cannot be read, the lease is kept for its full time, since a worker may still trust
+    the old one.
     """
     from poller.admin.restore import Restore, find_checkpoint, read_checkpoint
     from poller_cli.output.change_report import Report

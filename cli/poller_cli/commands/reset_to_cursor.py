@@ -32,11 +32,12 @@ def reset_to_cursor(
 ) -> int:
     """Go on right after the row of this cursor value and key, which need not exist.
 
-    The database checks the value before anything is written, and says how the column itself writes it. A time without
-    a zone is meant in UTC where the column has zones. Also where the state document was deleted: then one is made, and
-    the lease is kept for its full time.
+    The database checks the value before anything is written. A time without a zone is in UTC if the column has zones.
 
     Example: poller reset-to-cursor orders --value 2026-04-07T01:23:45 --pk id=12093
+
+    It says how the column itself writes the value. If the state document was deleted, it makes one, and keeps the
+    lease for its full time.
     """
     from poller.admin.cursors import typed_cursor
     from poller.admin.refusals import clean

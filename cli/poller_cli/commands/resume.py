@@ -11,9 +11,9 @@ def resume(
     name: NamedArgument,
     consent: Recorded,
 ) -> int:
-    """Take back a pause, a halt, or both; the pending batch is tried afresh, and at once where a call of it failed.
+    """Take back a pause, a halt, or both; a batch that failed is tried again at once.
 
-    A backfill is resumed by its name, with all its parts. Nothing runs it then by itself: it says which command does.
+    A backfill is resumed by its name, with all its parts. It says which command then goes on with it.
 
     Example: poller resume orders --reason "the customer exists now"
     """

@@ -32,7 +32,7 @@ def run(
         bool,
         typer.Option(
             "--until-idle",
-            help="Until no row is left, then exit; waits for the next call after one that failed, and not for rows "
+            help="Until no row is left, then exit. It waits for the next call after one that failed, and not for rows "
             "that are set aside: the last line says how many there are.",
         ),
     ] = False,
@@ -41,21 +41,23 @@ def run(
         typer.Option(
             "--http",
             metavar="[HOST:]PORT",
-            help="Meanwhile also answer GET /api/health and others there; a port alone is of this machine only. "
-            "Another address needs a token, in POLLER_HTTP_TOKEN or a file.",
+            help="Also answer GET /api/health and others there. A port alone is of this machine only. Another address "
+            "needs a token, in POLLER_HTTP_TOKEN or a file.",
         ),
     ] = None,
     http_token_file: Annotated[
         Path | None,
-        typer.Option("--http-token-file", metavar="FILE", help="Holds the token, readable by its owner alone (0600)."),
+        typer.Option(
+            "--http-token-file", metavar="FILE", help="Holds the token for it. Only its owner may read it (0600)."
+        ),
     ] = None,
     http_changes_key_file: Annotated[
         Path | None,
         typer.Option(
             "--http-changes-key-file",
             metavar="FILE",
-            help="Holds the key for changes over HTTP (0600), which are not offered without one; or set "
-            "POLLER_HTTP_CHANGES_KEY.",
+            help="Holds the key for changes over HTTP. Without one they are not offered. Only its owner may read it "
+            "(0600). Or set POLLER_HTTP_CHANGES_KEY.",
         ),
     ] = None,
     max_concurrent: Annotated[
@@ -64,21 +66,23 @@ def run(
             min=1,
             max=1000,
             metavar="N",
-            help="The most ticks at once, at most half of them for one database server. [default: run.max_concurrent]",
+            help="The most ticks at once. At most half of them are for one database server. "
+            "[default: run.max_concurrent]",
         ),
     ] = None,
     alive_file: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Touch this file every 5 s while the process goes round: for a probe."),
+        typer.Option(metavar="PATH", help="Touch it every 5 s while it works, for a probe."),
     ] = None,
     log_format: LogFormatOption = "text",
 ) -> int:
-    """Deliver rows to the handlers: for ever, on each poller's schedule, unless an option says otherwise.
-
-    Several processes may run the same pollers: leases decide who works. SIGTERM, SIGHUP or Ctrl-C finishes and
-    commits the batch in hand; a second SIGTERM or Ctrl-C, half a second later or more, abandons it.
+    """Deliver rows to the handlers: for ever, on each poller's schedule, unless an option says otherwise. SIGTERM or
+    Ctrl-C finishes and commits the batch in hand.
 
     Example: poller run orders --until-idle
+
+    Several processes may run the same pollers: leases decide who works. SIGHUP ends it as SIGTERM does; a second
+    SIGTERM or Ctrl-C, half a second later or more, abandons the batch in hand.
     """
     from poller import worker
     from poller.runtime import collect_less

@@ -14,7 +14,7 @@ from poller_cli.session import Session
 def export(
     session: Session,
     directory: Annotated[Path, typer.Option("--directory", metavar="DIR", help="Where to write.")] = Path("schemas"),
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail where a file differs.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a file differs.")] = False,
 ) -> int:
     """Write a JSON Schema for the configuration, the state document and every command's output.
 

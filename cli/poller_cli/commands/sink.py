@@ -16,11 +16,11 @@ def ddl(
         str,
         typer.Argument(
             metavar="URL",
-            help="The target as a SQLAlchemy URL; only its kind of database counts, no password is needed.",
+            help="The target's SQLAlchemy URL. Only its kind of database counts; no password is needed.",
         ),
     ],
 ) -> int:
-    """Print the statements that create the tables of a fenced sink, for those who may not create them on first use.
+    """Print the statements that create the tables of a fenced sink, if its user may not create them on first use.
     Connects to nothing.
 
     Example: poller sink ddl postgresql://

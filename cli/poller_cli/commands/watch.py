@@ -23,14 +23,14 @@ def watch(
         str, typer.Option("--interval", metavar="DURATION", help="How often to look, such as 500ms, 2s or 1m.")
     ] = "2s",
     count: Annotated[
-        int | None, typer.Option("--count", metavar="N", min=1, help="End after so many looks. [default: at q]")
+        int | None, typer.Option("--count", metavar="N", min=1, help="End after N looks. [default: at q]")
     ] = None,
 ) -> int:
     """Show where each poller stands, again and again, with rows per second and lag as lines of bars; after each poller
     its backfills that are not finished.
 
-    q quits; p pauses and r resumes the chosen poller or backfill, and asks as those commands do. Where there is no
-    terminal, --json writes one object per look.
+    q quits; p pauses and r resumes the chosen poller or backfill, and asks as those commands do. Without a terminal,
+    --json writes one object per look.
 
     Example: poller watch orders --interval 1s
     """
