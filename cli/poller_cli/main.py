@@ -30,10 +30,8 @@ PAGE: dict[str, dict[str, str]] = {
     "Change": {
         "pause, resume": "Let no new batch start; end a pause or a halt",
         "cancel": "Stop the handler that runs now, and pause",
-        "reset-to-beginning": "Deliver every row again",
-        "reset-to-cursor": "Go on right after a row",
-        "reset-to-checkpoint": "Go back to an export or a backup",
-        "undo": "Take back a change",
+        "reset": "Go on elsewhere: beginning, a row, a backup",
+        "undo": "Take back the newest change, or another one",
         "clone-checkpoint, export-checkpoint": "Copy a checkpoint, or keep it",
         "rebind": "Accept a changed source, keeping the cursor",
         "quarantine": "Rows that failed and wait: list, replay, discard",
@@ -51,6 +49,8 @@ PAGE: dict[str, dict[str, str]] = {
 """What `poller --help` says of the commands, in groups. The function, and its module in `poller_cli.commands`, have the
 command's name."""
 _HELP = "help"
+_RESETS = ("reset-to-beginning", "reset-to-cursor", "reset-to-checkpoint")
+"""Parts of `reset` under names of their own."""
 _GROUPS = {
     "import": {"azure-functions-db": "import_"},
     "schema": {"export": "schema"},
@@ -115,7 +115,7 @@ def build() -> Any:
     )
     app.callback()(_root)
     root: Any = typer.main.get_command(app)
-    root.commands = Commands(PAGE, make=_made, hidden=[_HELP])
+    root.commands = Commands(PAGE, make=_made, hidden=[*_RESETS, _HELP])
     return root
 
 
@@ -148,7 +148,8 @@ def _made(name: str) -> Any:
         app = new(add_completion=False, pretty_exceptions_enable=False)
         app.command(_HELP, cls=Command)(_help)
         return typer.main.get_command(app)
-    about, members = _ABOUT.get(name), _GROUPS.get(name, {name: name.replace("-", "_")})
+    module = "reset" if name in _RESETS else name.replace("-", "_")
+    about, members = _ABOUT.get(name), _GROUPS.get(name, {name: module})
     app = new(no_args_is_help=False, add_completion=False, pretty_exceptions_enable=False, name=name, help=about)
     for member, module in members.items():
         app.command(member, cls=Command)(command(_function(module, member.replace("-", "_"))))

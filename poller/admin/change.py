@@ -114,6 +114,12 @@ class Undoing(Change):
 
     kind = "undo"
 
+    def nothing(self, on: Changes, state: State) -> str | None:
+        last = state.control.last_change
+        if last is not None and last.undid == self.undid:
+            return f"{last.by} has taken it back already."
+        return super().nothing(on, state)
+
     def notes(self, on: Changes, state: State) -> Sequence[str]:
         return [self.said, *super().notes(on, state)]
 

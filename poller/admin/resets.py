@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -34,12 +34,14 @@ class Reset(Change):
 
     Attributes:
         to: the row to go on after; None: the beginning. token_at_least: for the document's fencing token.
+        here: `to` is where the document stands: what a worker that holds the lease has in hand is not committed.
 
     Raises: WrongArgument (`token_at_least`).
     """
 
     to: Cursor | None
     token_at_least: int = 0
+    here: bool = False
 
     def __post_init__(self) -> None:
         whole(self.token_at_least, "token_at_least", least=0, most=HIGHEST_TOKEN)
@@ -49,7 +51,13 @@ class Reset(Change):
         return "reset-to-beginning" if self.to is None else "reset-to-cursor"
 
     def looked(self, on: Changes) -> tuple[Reset, Base]:
-        return self, on.operator.file.read() or Recovery(on.operator)
+        """Raises: StoreError; with `here` FingerprintMismatch, if the cursor is of another kind or key than the source
+        has."""
+        if not self.here:
+            return self, on.operator.file.read() or Recovery(on.operator)
+        copy = on.operator.look()
+        refuse_foreign(on.poller.source, copy.state.checkpoint.cursor, name=on.poller.name)
+        return replace(self, to=copy.state.checkpoint.cursor), copy
 
     def transition(self, on: Changes) -> Transition:
         return to_reset(self.to, on.source, token_at_least=self.token_at_least)

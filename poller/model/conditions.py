@@ -201,7 +201,7 @@ class _Judge:
             "gone": "Its state document is gone, but it ran before.",
         }
         if f.document in texts:
-            back = f"poller reset-to-checkpoint {f.name} FILE (a backup or an export)"
+            back = f"see its backups: poller undo {f.name} --list; then: poller reset {f.name} --to BACKUP"
             step = "upgrade poller here" if f.document == "newer" else back
             yield Condition("unreadable", "unhealthy", texts[f.document], step, detail=f.trouble, do=f.step)
 
@@ -243,8 +243,7 @@ class _Judge:
                 "source_behind",
                 "unhealthy",
                 "The database has not come as far as the checkpoint; no row is read.",
-                f"say where to go on: poller reset-to-cursor {f.name} --value TEXT --pk COLUMN=VALUE, or poller"
-                f" reset-to-beginning {f.name}",
+                f"say where to go on: poller reset {f.name} --to VALUE --pk COLUMN=VALUE, or --to beginning",
             )
         if f.clock_back is not None:
             long = f.clock_back > self.o.patience
@@ -252,9 +251,7 @@ class _Judge:
                 "clock_behind",
                 "unhealthy" if long else "warning",
                 f"The database's clock is {span(f.clock_back)} behind what it was; rows wait until it has passed that.",
-                f"correct the stamps; then: poller reset-to-cursor {f.name} --value TEXT --pk COLUMN=VALUE"
-                if long
-                else None,
+                f"correct the stamps; then: poller reset {f.name} --to VALUE --pk COLUMN=VALUE" if long else None,
             )
 
     def _calls(self) -> Iterator[Condition]:
@@ -405,7 +402,7 @@ class _Judge:
         if f.moved_at and (f.committed_at is None or f.committed_at < f.moved_at) and f.document == "there":
             who = f" ({f.moved_by})" if f.moved_by else ""
             text = f"Its checkpoint was moved {ago(f.moved_at, f.now)}{who}; nothing was committed since."
-            yield Condition("moved", "well", text, since=f.moved_at)
+            yield Condition("moved", "well", text, f"if that was wrong: poller undo {f.name}", since=f.moved_at)
         if f.aside:
             yield Condition("set_aside", "well", f"{_rows(f.aside)} set aside, tried again automatically.")
         if o.backfill and f.finished:

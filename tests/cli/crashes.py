@@ -298,7 +298,7 @@ def lasting(body: bytes) -> dict[str, Any]:
         return {key: bool(one) if key in VOLATILE else steady(one) for key, one in value.items()}
 
     state: dict[str, Any] = steady(json.loads(body))
-    state["control"]["last_change"]["id"] = ""
+    state["control"]["last_change"] |= {"id": "", "backup": "", "undid": ""}
     return state
 
 

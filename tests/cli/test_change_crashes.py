@@ -28,6 +28,11 @@ def exported(place: Place) -> None:
     place.run("run", "orders", "--once")
 
 
+def was_reset(place: Place) -> None:
+    """By mistake."""
+    place.run("reset-to-beginning", "orders", "--yes")
+
+
 def gone(place: Place) -> None:
     exported(place)
     place.put("orders", None)
@@ -108,6 +113,7 @@ CASES = {
         Case("reset-to-beginning", ("reset-to-beginning", "orders"), None),
         Case("reset-to-cursor", ("reset-to-cursor", "orders", *ROW), 2),
         Case("reset-to-checkpoint", ("reset-to-checkpoint", "orders", "kept.json"), 5, prepare=exported),
+        Case("undo", ("undo", "orders"), 5, prepare=was_reset, again=2),
         Case("reset-to-checkpoint-gone", ("reset-to-checkpoint", "orders", "kept.json"), 5, prepare=gone),
         Case("reset-to-checkpoint-unreadable", ("reset-to-checkpoint", "orders", "kept.json"), 5, prepare=unreadable),
         Case("clone-checkpoint", ("clone-checkpoint", "orders", "invoices"), 5, "invoices", again=3),

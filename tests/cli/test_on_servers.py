@@ -62,6 +62,10 @@ TABLE = (
     Row("pause", ("orders", "--yes"), "change", ("invoices",), 1, "never ran"),
     Row("resume", ("orders", "--yes"), "change", ("orders",), 3, "--yes"),
     Row("reset-to-cursor", ("orders", *FOURTH, "--yes"), "change", ("orders", *FOURTH), 3, "--yes"),
+    Row(
+        "reset", ("orders", "--to", "here", "--yes"), "change", ("orders", "--to", "nosuch.json", "--yes"), 2, "nosuch"
+    ),
+    Row("undo", ("orders", "--yes"), "change", ("orders", "--change", "nosuch", "--yes"), 2, "--list"),
     Row("reset-to-beginning", ("orders", "--yes"), "change", ("orders",), 3, "--yes"),
     Row(
         "reset-to-checkpoint",

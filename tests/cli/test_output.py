@@ -212,7 +212,7 @@ def test_a_change_is_printed_with_its_undo(project: Project) -> None:
     console = ran(project)
     code, out, err = said(project, "ascii", "reset-to-beginning", "orders", "--yes", "--reason", NAME)
     assert (code, err) == (0, b"")
-    assert b"undo      poller reset-to-checkpoint" in out
+    assert b"undo      poller undo orders --change " in out
     assert console.state()["control"]["last_change"]["reason"] == NAME
 
 

@@ -35,6 +35,11 @@ def gone(place: Place) -> None:
     place.put("orders", None)
 
 
+def was_reset(place: Place) -> None:
+    """By mistake."""
+    place.run("reset-to-beginning", "orders", "--yes")
+
+
 def ahead(place: Place) -> None:
     """The other poller has come further."""
     worked(place, "invoices", HALF + BATCH)
@@ -52,6 +57,7 @@ def cases(folder: str) -> dict[str, Case]:
             Case("reset-to-beginning", ("reset-to-beginning", "orders"), 0),
             Case("reset-to-cursor", ("reset-to-cursor", "orders", *fourth), FOURTH),
             Case("reset-to-checkpoint", to_kept, FOURTH),
+            Case("undo", ("undo", "orders"), HALF, prepare=was_reset),
             Case("reset-to-checkpoint-gone", to_kept, FOURTH, prepare=gone),
             Case("clone-checkpoint", cloning, HALF, "invoices"),
             Case("clone-checkpoint-overwrite", (*cloning, "--overwrite"), HALF, "invoices", ahead),

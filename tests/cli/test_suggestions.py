@@ -10,13 +10,13 @@ from tests.cli.console import Console, ran
 from tests.cli.project import Project
 
 COMMANDS = list(build().commands)
-RESETS = "poller reset-to-beginning, poller reset-to-cursor or poller reset-to-checkpoint"
 
 
 @pytest.mark.parametrize(
     ("word", "meant"),
     [
-        ("reset", RESETS),
+        ("rewind", "poller reset"),
+        ("rollback", "poller undo"),
         ("skip", "poller quarantine add"),
         ("stop", "poller pause"),
         ("continue", "poller resume"),
@@ -44,7 +44,7 @@ def test_without_a_guess_the_page_is_named(project: Project) -> None:
         ("start", "pause"),
         ("unpause", "pause"),
         ("stop", "resume"),
-        ("reset", "resume"),
+        ("rest", "resume"),
         ("begin", "reset-to-beginning"),
     ],
 )

@@ -47,6 +47,10 @@ def test_each_page_fits_a_small_terminal_and_has_no_box(words: tuple[str, ...], 
     assert [line for line in lines if line != line.rstrip()] == []
 
 
+UNLISTED = {"help", "reset-to-beginning", "reset-to-cursor", "reset-to-checkpoint"}
+"""They are named elsewhere on the page, or are parts of `reset`."""
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help_of_a_command_is_its_page(words: tuple[str, ...], option: str, shown: Callable[..., str]) -> None:
@@ -59,7 +63,7 @@ def test_the_page_of_all_commands_has_each_once_in_groups(shown: Callable[..., s
     assert titles == ["Look", "Change", "Work", "Set up", "Options", "More"]
     names = [name for line in lines for name in re.split(r"  +", line)[1:2] for name in name.split(", ")]
     for command in build().commands:
-        assert names.count(command) == (command != "help"), command
+        assert names.count(command) == (command not in UNLISTED), command
 
 
 def test_own_options_come_before_those_of_every_command(shown: Callable[..., str]) -> None:

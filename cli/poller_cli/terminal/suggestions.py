@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping
 
-_RESETS = ("reset-to-beginning", "reset-to-cursor", "reset-to-checkpoint")
 _MEANT: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("start",): ("run",),
     ("stop",): ("pause",),
     ("unpause", "continue", "restart", "go"): ("resume",),
     ("kill", "abort", "unlock", "release", "break"): ("cancel",),
-    ("reset", "rewind", "seek"): _RESETS,
+    ("rewind", "seek"): ("reset",),
     ("rollback", "revert", "restore"): ("undo",),
     ("skip", "ignore"): ("quarantine add",),
     ("retry", "replay", "redeliver"): ("quarantine replay",),

@@ -69,7 +69,8 @@ class Relist(_OfRows):
         return replace(self, records=kept), copy
 
     def nothing(self, on: Changes, state: State) -> str | None:
-        return None if self._again(state) else f"The rows of {on.name} wait already."
+        done = super().nothing(on, state)
+        return done or (None if self._again(state) else f"The rows of {on.name} wait already.")
 
     def transition(self, on: Changes) -> Transition:
         columns = key_columns(on.poller.source, on.poller.options.ordering_key)
@@ -150,7 +151,8 @@ class Unlist(_OfRows):
         return [row for id_, row in every_row(state).items() if id_ in self.ids and _is_ahead(state, row)]
 
     def nothing(self, on: Changes, state: State) -> str | None:
-        return None if self._which(state) else f"No such row of {on.name} is set aside before the checkpoint."
+        done = super().nothing(on, state)
+        return done or (None if self._which(state) else f"No such row of {on.name} is set aside before the checkpoint.")
 
     def transition(self, on: Changes) -> Transition:
         def without(state: State, record: Record, now: datetime) -> State:
