@@ -95,6 +95,7 @@ class Restore(Change):
     token_at_least: int = 0
 
     kind = KIND
+    taken_back = "It takes back the last reset: rows that were delivered before it count as delivered."
 
     def __post_init__(self) -> None:
         whole(self.token_at_least, "token_at_least", least=0, most=HIGHEST_TOKEN)
@@ -164,12 +165,19 @@ class Restore(Change):
     def effect(self, on: Changes, state: State) -> Effect:
         here, there = state.checkpoint.cursor, self.origin.export.cursor
         effect = measure(on.poller.source, here, there, foreign=is_foreign(state, self._source(on)))
-        return delivered_before(effect) if effect.skips and undoes(state, self.origin) else effect
+        if effect.skips and self._takes_back(state):
+            return effect.model_copy(update={"skipped": 0, "open_ended": False, "unknown": False})
+        return effect
+
+    def _takes_back(self, state: State) -> bool:
+        """True if it only goes back to where the poller had come before a change: what lies between was delivered, or
+        knowingly skipped, before that."""
+        return undoes(state, self.origin)
 
     def notes(self, on: Changes, state: State) -> Sequence[str]:
         notes = [f"It goes back to the {self.origin.location}."]
-        if undoes(state, self.origin):
-            notes.append("It takes back the last reset: rows that were delivered before it count as delivered.")
+        if self._takes_back(state):
+            notes.append(self.taken_back)
         if self.origin.export.fencing_token > state.lease.fencing_token:
             notes.append(f"The fencing token goes on above that of the {self._of_token}.")
         return notes + self._foreign_notes(on)
@@ -198,8 +206,3 @@ class Restore(Change):
             notes=[f"It goes back to the {self.origin.location}.", *self._foreign_notes(on)],
             more=[above] if higher else [],
         )
-
-
-def delivered_before(effect: Effect) -> Effect:
-    """Of a way back to where the poller had come by its own work: what lies between counts as delivered."""
-    return effect.model_copy(update={"skipped": 0, "open_ended": False, "unknown": False})

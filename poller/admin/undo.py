@@ -15,12 +15,11 @@ from typing import Any
 from poller.admin.change import Change, Undo, Undoing
 from poller.admin.changes import Changes
 from poller.admin.editor import Operator
-from poller.admin.effects import Effect
 from poller.admin.pausing import Pause, Resume
 from poller.admin.quarantine.discard import Discard
 from poller.admin.quarantine.undo import Relist, Unlist
 from poller.admin.refusals import Refused, WrongArgument, clean, shown
-from poller.admin.restore import Restore, delivered_before, find_checkpoint
+from poller.admin.restore import Restore, find_checkpoint
 from poller.errors import StateCorrupt
 from poller.model.changes import summary
 from poller.model.document import State, decode
@@ -31,6 +30,8 @@ from poller.ports import Found
 
 SEARCHED = 500
 """Among so many of the newest records of the audit trail."""
+MOST_SHOWN = 5
+"""So many later changes are named."""
 _BY_KIND: Mapping[str, Undo] = {
     "pause": "resume",
     "cancel": "resume",
@@ -121,17 +122,19 @@ def undo_of(on: Changes, change: str | None = None) -> Change:
             raise WrongArgument(
                 f"There is no change of {name!r} to take back.", next_step=f"What happened: poller history {name}"
             )
-    return _taking_back(on, found[-1], undone)
+    later = records[records.index(found[-1]) + 1 :]
+    stays = [f"{one.get('kind')} {str(one.get('id'))[:8]}" for one in later if one.get("id") not in undone]
+    since = f" What was changed since then stays: {', '.join(map(cut, stays[-MOST_SHOWN:]))}." if stays else ""
+    return _taking_back(on, found[-1], undone, since)
 
 
-def _taking_back(on: Changes, record: Mapping[str, Any], undone: frozenset[str]) -> Change:
-    """Raises: Refused."""
+def _taking_back(on: Changes, record: Mapping[str, Any], undone: frozenset[str], since: str) -> Change:
+    """`since`: a sentence on later changes, for people. Raises: Refused."""
     id_, kind, undo = str(record.get("id")), str(record.get("kind")), _undo_of(record)
     at, by = parsed(_text(record, "at") or ""), cut(_text(record, "by") or "unknown")
     why = _text(record, "reason")
-    said = (
-        f"It takes back {kind} {id_[:8]}{f' of {moment(at)}' if at else ''}, by {by}{f': {cut(why)}' if why else ''}."
-    )
+    when, because = f" of {moment(at)}" if at else "", f": {cut(why).rstrip('.')}" if why else ""
+    said = f"It takes back {kind} {id_[:8]}{when}, by {by}{because}.{since}"
     if id_ in undone:
         raise _refused(on, record, "it was taken back already")
     match undo:
@@ -261,8 +264,10 @@ class UndoByRestore(Undoing, Restore):
 
     backup: str = ""
 
-    def effect(self, on: Changes, state: State) -> Effect:
-        return delivered_before(super().effect(on, state))
+    taken_back = "Rows that were delivered before it count as delivered."
+
+    def _takes_back(self, state: State) -> bool:
+        return True
 
     def instead(self, on: Changes) -> str:
         return f"if the cursor is right for the new one: poller reset-to-checkpoint {on.name} {self.backup} --rebind"

@@ -92,7 +92,8 @@ def test_an_older_change_by_its_id_leaves_the_newer_ones(project: Project) -> No
     console = ran(project)
     reset = console.done("reset-to-beginning", "orders", "--yes")
     console.done("pause", "orders", "--yes", "--reason", "migration")
-    undone(console, "--change", reset["id"][:8])
+    output = undone(console, "--change", reset["id"][:8])
+    assert any("What was changed since then stays: pause " in note for note in output["notes"])
     assert (place(console), console.state()["control"]["paused"]) == (5, True)
     console.refused(3, "undo", "orders", "--change", reset["id"], "--yes", says="taken back already")
 
