@@ -166,14 +166,14 @@ def test_one_way_of_naming_rows_is_wanted(project: Project) -> None:
         console.refused(2, "quarantine", "discard", "orders", *words, "--yes", says="one of three ways")
 
 
-def test_it_is_asked_for_and_in_production_by_name(project: Project) -> None:
+def test_it_is_asked_for_and_in_production_with_a_reason(project: Project) -> None:
     console = with_rows(project)
     words = ("quarantine", "discard", "orders", "--id", row_id(2))
     assert "--yes" in console.refused(3, *words)
     text = (project.folder / "poller.toml").read_text()
     project.write(text.replace('app_name = "shop"', 'app_name = "shop"\nenvironment = "production"'))
-    assert "--confirm orders" in console.refused(3, *words, "--yes")
-    assert console.done(*words, "--confirm", "orders")["changed"] is True
+    assert "--reason TEXT" in console.refused(3, *words, "--yes")
+    assert console.done(*words, "--yes", "--reason", "a test order")["changed"] is True
 
 
 def test_a_row_that_was_not_passed_is_not_discarded(project: Project) -> None:

@@ -41,12 +41,12 @@ def test_a_cursor_that_means_nothing_in_the_new_source_is_refused(project: Proje
     console.refused(4, "rebind", "orders", "--yes", says="reset-to-beginning orders")
 
 
-def test_production_wants_the_name(project: Project) -> None:
+def test_production_wants_a_reason(project: Project) -> None:
     console = ran(project)
     changed(project, 'pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"')
     project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
-    console.refused(3, "rebind", "orders", "--yes", says="--confirm orders")
-    assert console.done("rebind", "orders", "--confirm", "orders")["changed"] is True
+    console.refused(3, "rebind", "orders", "--yes", says="--reason TEXT")
+    assert console.done("rebind", "orders", "--yes", "--reason", "moved")["changed"] is True
 
 
 def test_what_is_skipped_or_comes_again_is_not_claimed_to_be_known(project: Project) -> None:

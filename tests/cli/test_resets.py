@@ -195,16 +195,17 @@ def test_a_dry_run_refuses_as_the_command_does_and_changes_nothing(project: Proj
     console.refused(3, "reset-to-cursor", "orders", *VALUE, "--dry-run", says="--allow-skip")
 
 
-def test_production_wants_the_name(project: Project) -> None:
+def test_production_wants_a_reason(project: Project) -> None:
     console = ran(project)
     text = (project.folder / "poller.toml").read_text()
     project.write('environment = "production"\n' + text)
     line = console.refused(3, "reset-to-beginning", "orders", "--yes")
-    assert "--confirm orders" in line
+    assert "--reason TEXT" in line
+    assert "--yes --reason TEXT" in console.refused(3, "reset-to-beginning", "orders")
     console.refused(3, "reset-to-beginning", "orders", "--yes", "--confirm", "invoices")
     assert console.done("pause", "orders", "--yes")["changed"] is True
-    reset = console.done("reset-to-beginning", "orders", "--confirm", "orders")
-    console.refused(3, "reset-to-checkpoint", "orders", reset["backup"], "--yes", says="--confirm orders")
+    reset = console.done("reset-to-beginning", "orders", "--yes", "--reason", "new prices")
+    console.refused(3, "reset-to-checkpoint", "orders", reset["backup"], "--yes", "--reason", " ", says="--reason TEXT")
     console.done("reset-to-checkpoint", "orders", reset["backup"], "--confirm", "orders")
 
 

@@ -15,7 +15,7 @@ class Consent(Request):
     """What is asked for, and what was agreed to beforehand.
 
     Attributes:
-        yes: not to be asked. confirm: the poller's name, given instead of typing it.
+        yes: not to be asked. confirm: the poller's name again, as earlier versions wanted it in production.
     """
 
     yes: bool = False
@@ -34,7 +34,7 @@ def will_ask(consent: Consent) -> bool:
 def confirm(consent: Consent, name: str, kind: str, *, production: str | None, typed: bool = True) -> None:
     """Return when the operator agreed to `kind` of the poller `name`.
 
-    `production`: the configuration file that says so, where `--yes` alone is not enough; else None. `typed`: whether
+    `production`: the configuration file that says so, if `--yes` needs a reason; else None. `typed`: whether
     the name has to be typed, as for all that moves a checkpoint or delivers rows; else a `y` is enough.
     Raises: Refused.
     """
@@ -44,7 +44,7 @@ def confirm(consent: Consent, name: str, kind: str, *, production: str | None, t
         raise Refused(
             f"--confirm names another poller than {name!r}; nothing was changed.", next_step=f"Add --confirm {name}."
         )
-    if consent.yes and production is None:
+    if consent.yes and (production is None or (consent.reason or "").strip()):
         return
     if will_ask(consent):
         if typed and _answer(f"Type {name} to go on: ") == name:
@@ -54,8 +54,8 @@ def confirm(consent: Consent, name: str, kind: str, *, production: str | None, t
         raise Refused("Not confirmed; nothing was changed.")
     if production is not None:
         raise Refused(
-            f'{production} says environment = "production", so {kind} needs the poller\'s name; nothing was changed.',
-            next_step=f"Add --confirm {name}.",
+            f'{production} says environment = "production", so {kind} needs a reason; nothing was changed.',
+            next_step="Add --reason TEXT." if consent.yes else "Add --yes --reason TEXT.",
         )
     raise Refused(
         f"{kind} was not confirmed, and there is no terminal to ask on; nothing was changed.", next_step="Add --yes."
