@@ -494,12 +494,11 @@ class Poller:
             ConfigError (the handler, or a source that is not a `SqlSource`), SourceUnavailable, SourceError,
             StoreError, WriteConflict. Nothing was delivered then.
         """
-        from poller.backfill.conversation import Conversation
         from poller.backfill.run import Request, backfill
 
-        request = Request(begins, ends, name=name, parallel=parallel, retry=retry, by=by, dry_run=dry_run)
-        talk = Conversation(self.origin.file)
-        return backfill(self, request, talk, taken=self.origin.pollers, handler=handler, stop=stop)
+        asked: dict[str, Any] = {"name": name, "parallel": parallel, "retry": retry, "by": by, "dry_run": dry_run}
+        request = Request(begins, ends, file=self.origin.file, **asked)
+        return backfill(self, request, taken=self.origin.pollers, handler=handler, stop=stop)
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep ticks of this `Poller` from running in this process meanwhile: its source serves one thread at a time.

@@ -1,19 +1,18 @@
-"""Delivering a range: what is refused, what is shown and agreed to, its parts at once, and how far it came."""
+"""Delivering a range: `prepare` says what is refused and what would be delivered, `deliver` delivers it."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from poller import worker
+from poller.admin import request as admin
 from poller.admin.effects import BACK, SAME, direction
 from poller.admin.refusals import Refused, WrongArgument, clean, shown, whole
-from poller.admin.request import identity
 from poller.admin.wired import operator_of
 from poller.backfill.claims import claim
-from poller.backfill.conversation import Conversation
 from poller.backfill.documents import LONGEST_NAME, default_name, free_name, recognised
 from poller.backfill.listing import begun_with
 from poller.backfill.parts import Part, unsettled
@@ -27,7 +26,7 @@ from poller.handler.call import check_handler
 from poller.model.part_names import MOST_PARTS, part_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from poller.handler.call import Handler
     from poller.model.cursor import Cursor
@@ -36,7 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for; meaning and defaults as of `Poller.backfill`."""
+    """What is asked for; meaning and defaults as of `Poller.backfill`. `file`: the configuration file, for the commands
+    in results and errors."""
+
+    again: ClassVar[str] = "make the same call"
+    """How one asks for the same again."""
 
     begins: str | int | date
     ends: str | int | date
@@ -45,46 +48,57 @@ class Request:
     retry: bool = False
     dry_run: bool = False
     by: str | None = None
+    file: str = ""
+
+    def option(self, name: str, value: object = None) -> str:
+        """How one gives `begins`, `ends`, `name`, `parallel` or `retry`, or a value of it: in the console `--as`, or
+        `--as replay`."""
+        return "retry=True" if name == "retry" else name if value is None else f"{name}={value!r}"
+
+    def command(self, *words: str) -> str:
+        """A command line to copy."""
+        return admin.Request(file=self.file).command(*words)
 
 
 def backfill(
     poller: LivePoller,
     request: Request,
-    conversation: Conversation | None = None,
     *,
     taken: Collection[str] = (),
     handler: Handler | None = None,
     stop: Event | None = None,
 ) -> BackfillOutput:
-    """Deliver a range of this poller's table. `taken`: names of configured pollers, which no backfill may have.
+    """Deliver a range of this poller's table, for a program: its call is the agreement. `taken`: names of configured
+    pollers, which no backfill may have.
 
-    Raises: as `Poller.backfill`; Refused also where it was not agreed to.
+    Raises: as `Poller.backfill`.
     """
     if handler is not None:
         check_handler(handler)
-    with Backfill(poller, request, conversation or Conversation(), taken=taken) as work:
-        return work.carry_out(handler, stop)
+    with Backfill(poller, request, taken=taken) as work:
+        done = work.prepare()
+        return work.deliver(handler, stop) if done is None else done
 
 
 class Backfill:
     """The parts of one backfill. A context manager: closed, it lets go of their connections and handlers' processes.
 
     Attributes:
-        begun_with: in how many parts it was begun, None where it was not. pending: see `Preview`.
+        begun_with: in how many parts it was begun, None where it was not.
+        pending: rows that will be delivered, and whether there are more; None where the database does not count them.
+        notices: something to know that is no error.
 
     Raises: WrongArgument, FingerprintMismatch, ConfigError, SourceError, StoreError.
     """
 
-    def __init__(
-        self, poller: LivePoller, request: Request, conversation: Conversation, *, taken: Collection[str] = ()
-    ) -> None:
+    def __init__(self, poller: LivePoller, request: Request, *, taken: Collection[str] = ()) -> None:
         self.poller = poller
         self.request = request
         self.pending: tuple[int, bool] | None = None
         self.parts: list[Part] = []
-        self._talk = conversation
+        self.notices: list[str] = []
         self._taken = {poller.name, *taken}
-        self._by = identity(request.by)
+        self._by = admin.identity(request.by)
         self._cuts: list[Cursor] = []
         parallel = self._parallel()
         self._whole = table_of(poller).another()  # the poller's own serves one thread, which may be at work
@@ -112,35 +126,47 @@ class Backfill:
             part.poller.close()
         self._whole.close()
 
-    def carry_out(self, handler: Handler | None = None, stop: Event | None = None) -> BackfillOutput:
-        """The whole of it. Raises: as `backfill`."""
-        request, talk = self.request, self._talk
+    def prepare(self) -> BackfillOutput | None:
+        """Say what would be delivered (`pending`, `parts`), or return the result if there is nothing to deliver, or it
+        is a dry run. Changes nothing. Raises: as `backfill`."""
+        request = self.request
         if self.begun_with not in (None, request.parallel) and request.parallel != 1:
-            talk.notice(f"It was begun with {talk.option('parallel', self.begun_with)}, and goes on so.")
+            self.notices.append(f"It was begun with {request.option('parallel', self.begun_with)}, and goes on so.")
         if self._empty:
-            talk.notice(f"{self.poller.name}: the table holds no row; there is nothing to deliver.")
+            self.notices.append(f"{self.poller.name}: the table holds no row; there is nothing to deliver.")
             self.pending = (0, False)
             return self._output()
         if all(part.finished for part in self.parts):
-            once_more = f"To deliver it once more, give it another name: {talk.option('name', self._free_name())}"
+            once_more = f"To deliver it once more, give it another name: {request.option('name', self._free_name())}"
             return self._output(already_done=True, next_step=once_more)
         self._refuse_foreign()
         self._refuse_stopped()
         self._refuse_unsettled()
         self.pending = self._count()
-        talk.preview(self)
-        if request.dry_run:
-            return self._output(dry_run=True)
-        talk.confirm(self.poller.name)
+        return self._output(dry_run=True) if request.dry_run else None
+
+    def deliver(
+        self,
+        handler: Handler | None = None,
+        stop: Event | None = None,
+        *,
+        ended: Callable[[Part, str | None], object] = lambda *_: None,
+    ) -> BackfillOutput:
+        """Deliver it, once it was prepared. Raises: as `backfill`.
+
+        Args:
+            ended: called with each part of which no more is delivered now: it is finished, or its `error` says why not;
+                and with what to do about one that was paused or halted.
+        """
         if handler is None:
             _ = self.poller.handler  # one that cannot be imported is an error before anything is written
         self._claim()
         for part in self.parts:
             part.begin(self.poller.name, self.range, self._cuts, rename=self._rename)
-        if request.retry:
+        if self.request.retry:
             for part in self.parts:
                 part.retry()
-        self._deliver(handler, stop)
+        self._run(handler, stop, ended)
         return self._output(next_step=self._next_step())
 
     # --- what was asked for ----------------------------------------------------------------------------------------
@@ -148,7 +174,7 @@ class Backfill:
     def _range(self) -> Range:
         found = Range(self._end("begins", self.request.begins), self._end("ends", self.request.ends))
         if direction(found.low, found.high) in (SAME, BACK):
-            option, begins, ends = self._talk.option, found.low.value, found.high.value
+            option, begins, ends = self.request.option, found.low.value, found.high.value
             raise WrongArgument(
                 f"{option('begins', begins)} does not lie before {option('ends', ends)}.",
                 next_step=f"Rows of the value of {option('begins')} are in the range, "
@@ -157,7 +183,7 @@ class Backfill:
         return found
 
     def _end(self, name: str, value: str | int | date) -> Cursor:
-        option = self._talk.option(name)
+        option = self.request.option(name)
         if isinstance(value, bool) or not isinstance(value, str | int | date):
             raise WrongArgument(f"{option}: {shown(value)} is neither text, a whole number nor a time.")
         try:
@@ -172,7 +198,7 @@ class Backfill:
 
     def _named(self) -> str:
         """Its name; the default holds the range and the source, so that each has one of its own."""
-        name, option = self.request.name, self._talk.option("name")
+        name, option = self.request.name, self.request.option("name")
         if name is None:
             ends = self.range.low.value, self.range.high.value
             return default_name(self.poller.name, *ends, self._whole.describe().as_configured().fingerprint())
@@ -188,10 +214,10 @@ class Backfill:
         return name
 
     def _parallel(self) -> int:
-        return whole(self.request.parallel, self._talk.option("parallel"), least=1, most=MOST_PARTS)
+        return whole(self.request.parallel, self.request.option("parallel"), least=1, most=MOST_PARTS)
 
     def _make_parts(self, count: int) -> None:
-        option = self._talk.option
+        option = self.request.option
         try:
             ranges = self._ranges(count) if count > 1 else [self.range]
         except ValueError:
@@ -237,7 +263,7 @@ class Backfill:
 
     def _refuse_stopped(self) -> None:
         """Raises: Refused, where every part that is not finished was paused, or was halted and is not tried again."""
-        left = self._left
+        left = self.left
         if any(self._goes_on(part) for part in left):
             return
         paused = next((part.paused for part in left if part.paused), None)
@@ -253,11 +279,12 @@ class Backfill:
         if bound.value is not None and not is_settled(bound, self.range.high):
             raise Refused(
                 unsettled(bound, self._end_of(self.range)),
-                next_step=f"Nothing was delivered. Name an earlier {self._talk.option('ends')}, or wait.",
+                next_step=f"Nothing was delivered. Name an earlier {self.request.option('ends')}, or wait.",
             )
 
     @property
-    def _left(self) -> list[Part]:
+    def left(self) -> list[Part]:
+        """The parts that are not finished."""
         return [part for part in self.parts if not part.finished]
 
     def _goes_on(self, part: Part) -> bool:
@@ -265,12 +292,12 @@ class Backfill:
 
     def _count(self) -> tuple[int, bool] | None:
         """Rows that are to be delivered now, and whether there are more; None where they cannot be counted."""
-        counts = [self.count_of(part) for part in self._left if self._goes_on(part)]
+        counts = [self.count_of(part) for part in self.left if self._goes_on(part)]
         known = [one for one in counts if one is not None]
         return None if len(known) < len(counts) else (sum(n for n, _ in known), any(more for _, more in known))
 
     def count_of(self, part: Part) -> tuple[int, bool] | None:
-        """See `Preview`."""
+        """Rows of a part that will be delivered, and whether there are more; None if they cannot be counted."""
         after = None if part.state is None else part.state.checkpoint.cursor
         return pending(self._whole, after, part.range)
 
@@ -282,16 +309,16 @@ class Backfill:
         begun = claim(self.name, count, store, self.poller.app_name, by=self._by, at=now)
         if begun != count:
             raise Refused(
-                f"Another call has just begun {self.name} with {self._talk.option('parallel', begun)}. Nothing was "
+                f"Another call has just begun {self.name} with {self.request.option('parallel', begun)}. Nothing was "
                 "delivered.",
-                next_step=f"To go on with it: {self._talk.again} again.",
+                next_step=f"To go on with it: {self.request.again} again.",
             )
 
     # --- delivery --------------------------------------------------------------------------------------------------
 
-    def _deliver(self, handler: Handler | None, stop: Event | None) -> None:
+    def _run(self, handler: Handler | None, stop: Event | None, report: Callable[[Part, str | None], object]) -> None:
         """All parts at once, each to its end."""
-        parts = {part.poller: part for part in self._left}
+        parts = {part.poller: part for part in self.left}
 
         def ended(end: worker.Ended[LivePoller]) -> None:
             part = parts[end.poller]
@@ -304,41 +331,40 @@ class Backfill:
             else:
                 with suppress(PollerError):
                     part.look(self._rename)
-            self._talk.ended(part, self._advice(part))
+            report(part, self._advice(part))
 
-        with self._talk.delivering(self, list(parts.values())):
-            worker.run(parts, "until_idle", stop, handler=handler, ended=ended, max_concurrent=max(1, len(parts)))
+        worker.run(parts, "until_idle", stop, handler=handler, ended=ended, max_concurrent=max(1, len(parts)))
 
     # --- what came of it -------------------------------------------------------------------------------------------
 
     def _end_of(self, stretch: Range) -> str:
-        return self._talk.option("ends", stretch.high.value)
+        return self.request.option("ends", stretch.high.value)
 
     @property
     def _rename(self) -> str:
-        return f"Give this backfill another name: {self._talk.option('name', 'NEW')}."
+        return f"Give this backfill another name: {self.request.option('name', 'NEW')}."
 
     @property
     def _once_fixed(self) -> str:
-        return f"Fix it, then {self._talk.again} with {self._talk.option('retry')}."
+        return f"Fix it, then {self.request.again} with {self.request.option('retry')}."
 
     @property
     def _once_resumed(self) -> str:
-        return f"To go on: {self._talk.command('resume', self.name)}; then {self._talk.again} again."
+        return f"To go on: {self.request.command('resume', self.name)}; then {self.request.again} again."
 
     def _advice(self, part: Part) -> str | None:
         """What to do about a part that was paused or halted; None for any other."""
         return self._once_resumed if part.paused is not None else self._once_fixed if part.halted else None
 
     def _next_step(self) -> str | None:
-        left = self._left
+        left = self.left
         if not left:
             return None
         stopped = sorted((part for part in left if part.paused or part.halted), key=lambda part: part.paused is None)
         unfinished = next((part.end.exception for part in left if part.end is not None and part.end.exception), None)
         if not stopped and isinstance(unfinished, Refused):
             return unfinished.next_step
-        again = f"{self._talk.again} again to go on."
+        again = f"{self.request.again} again to go on."
         return self._advice(stopped[0]) if stopped else again[0].upper() + again[1:]
 
     def _free_name(self) -> str:
@@ -353,7 +379,7 @@ class Backfill:
             app_name=self.poller.app_name,
             dry_run=dry_run,
             already_done=already_done,
-            finished=not self._empty and not self._left,
+            finished=not self._empty and not self.left,
             begins=self.range.low.value,
             ends=self.range.high.value,
             pending=None if self.pending is None else self.pending[0],

@@ -28,7 +28,7 @@ def test_a_database_that_went_back_is_the_word(project: Project) -> None:
     assert status["bound"]["below_checkpoint"] is True
     screen = console.run("status", "orders").out
     assert screen.startswith("orders  source behind ")
-    assert "reset-to-cursor orders --value" in screen
+    assert "poller reset orders --to VALUE" in screen
     severity, message = _checked(console)
     assert severity == "error"
     assert "its next value was 5" in message

@@ -23,7 +23,7 @@ COMMANDS = list(build().commands)
         ("logs", "poller history"),
         ("staus", "poller status"),
         ("quaran", "poller quarantine"),
-        ("checkpoint", "poller reset-to-checkpoint, poller clone-checkpoint or poller export-checkpoint"),
+        ("checkpoint", "poller clone-checkpoint, poller export-checkpoint or poller reset-to-checkpoint"),
         ("version", "poller --version"),
     ],
 )

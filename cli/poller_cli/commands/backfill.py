@@ -46,14 +46,14 @@ def backfill(
     are of the same width, or have equally many rows if most rows have one timestamp. Until it is finished, poller
     status shows it, and it is paused by its own name: poller pause orders-backfill-337cd319.
     """
-    from poller.backfill.run import Request
-    from poller.backfill.run import backfill as deliver
-    from poller_cli.output.backfill_report import BackfillReport
+    from poller.backfill.run import Backfill
+    from poller_cli.output.backfill_report import BackfillReport, TypedRequest
 
     stop = threading.Event()
     report = BackfillReport(session, consent, stop)
-    request = Request(begins, ends, name=new_name, parallel=parallel, retry=retry, dry_run=consent.dry_run)
+    request = TypedRequest(begins, ends, name=new_name, parallel=parallel, retry=retry, dry_run=consent.dry_run)
     with session.app(observers=report.observers) as app:
         poller = app.poller(name)
         report.show_times(app.config)
-        return report.report(deliver(poller, request, report, taken=app.pollers, stop=stop))
+        with Backfill(poller, request, taken=app.pollers) as work:
+            return report.carry_out(work)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING
 
 from poller import worker
 from poller.admin.counts import number
-from poller.backfill.conversation import Conversation, Preview
+from poller.backfill.run import Backfill, Request
 from poller_cli import exits
 from poller_cli.terminal.confirmation import Consent, confirm
 from poller_cli.terminal.printing import (
@@ -35,8 +35,19 @@ if TYPE_CHECKING:
 _OPTIONS = {"begins": "--from", "ends": "--to", "name": "--as"}
 
 
-class BackfillReport(Conversation):
-    """The console's, about one backfill.
+class TypedRequest(Request):
+    """As it is typed."""
+
+    again = "run the same command"
+
+    def option(self, name: str, value: object = None) -> str:
+        """As it is typed."""
+        option = _OPTIONS.get(name, f"--{name}")
+        return option if value is None else f"{option} {value}"
+
+
+class BackfillReport:
+    """About one backfill: its preview, the question, progress, and what came of it.
 
     Args:
         stop: set by SIGTERM and Ctrl-C while rows are delivered.
@@ -44,8 +55,6 @@ class BackfillReport(Conversation):
     Attributes:
         observers: what its pollers' events are given to.
     """
-
-    again = "run the same command"
 
     def __init__(self, session: Session, consent: Consent, stop: Event) -> None:
         from poller_cli.output.events import EventPrinter
@@ -74,16 +83,20 @@ class BackfillReport(Conversation):
         if self._progress is not None:
             self._progress.show_times(config)
 
-    def option(self, name: str, value: object = None) -> str:
-        """As it is typed."""
-        option = _OPTIONS.get(name, f"--{name}")
-        return option if value is None else f"{option} {value}"
+    def carry_out(self, work: Backfill) -> int:
+        """Show it, ask, and deliver it. Raises: as `Poller.backfill`."""
+        output = work.prepare()
+        for line in work.notices:
+            notice(line)
+        if output is None or output.dry_run:
+            self.preview(work)
+        if output is None:
+            self.confirm(work.poller.name)
+            with self.delivering(work):
+                output = work.deliver(stop=self._stop, ended=self.ended)
+        return self.report(output)
 
-    def notice(self, line: str) -> None:
-        """One line on stderr."""
-        notice(line)
-
-    def preview(self, work: Preview) -> None:
+    def preview(self, work: Backfill) -> None:
         """One screen for people."""
         if self._json:
             return
@@ -105,10 +118,10 @@ class BackfillReport(Conversation):
             self._out = claim_stdout()  # from here on the handler may print
 
     @contextmanager
-    def delivering(self, work: Preview, parts: Sequence[Part]) -> Iterator[None]:
+    def delivering(self, work: Backfill) -> Iterator[None]:
         """Signals finish the batches in hand; on a terminal, a line for each part."""
         if self._progress is not None:
-            for part in parts:
+            for part in work.left:
                 _follow(self._progress, work, part)
         with (
             worker.stopped_by_signals(self._stop, self._in_hand, exit_code=exits.FAILED),
@@ -148,7 +161,7 @@ def _say(text: str) -> None:
     print(folded(text, hang=2, stream=sys.stdout))
 
 
-def _follow(progress: LiveProgress, work: Preview, part: Part) -> None:
+def _follow(progress: LiveProgress, work: Backfill, part: Part) -> None:
     """A line for the whole of a part, with all its rows where they could be counted."""
     from poller.sources.columns.moments import parse_utc
     from poller_cli.terminal.pace import Pace

@@ -18,8 +18,7 @@ from poller import Batch, ConfigError, Poller, load_app
 from poller.admin.clone import clone_checkpoint
 from poller.admin.refusals import Refused, WrongArgument
 from poller.backfill.changes import pause, resume
-from poller.backfill.conversation import Conversation, Preview
-from poller.backfill.run import Request, backfill
+from poller.backfill.run import Backfill, Request
 from poller.ports import Found, Source
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
@@ -281,25 +280,16 @@ def test_a_source_without_ranges_is_refused(store: Store) -> None:
         refused(lambda: poller.backfill(1, 2), ConfigError, "Table is no SqlSource", store)
 
 
-class Meanwhile(Conversation):
-    """Before it begins, another call of the same backfill is made."""
-
-    def __init__(self, other: Callable[[], object]) -> None:
-        super().__init__()
-        self._other = other
-
-    def preview(self, work: Preview) -> None:
-        self._other()
-
-
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_first_calls_with_other_numbers_deliver_a_range_once(shop: Path, store: Store, parallel: int) -> None:
     """All of them find no document, and each would make its own."""
     first, second = orders(source_of(shop), store), orders(source_of(shop), store)
     seen = Seen()
-    talk = Meanwhile(lambda: second.backfill(BEGINS, ENDS, name="cut", parallel=2, handler=seen))
-    with pytest.raises(Refused, match="Another call has just begun cut with parallel=2"):
-        backfill(first, Request(BEGINS, ENDS, name="cut", parallel=parallel), talk, handler=seen)
+    with Backfill(first, Request(BEGINS, ENDS, name="cut", parallel=parallel)) as work:
+        assert work.prepare() is None
+        second.backfill(BEGINS, ENDS, name="cut", parallel=2, handler=seen)
+        with pytest.raises(Refused, match="Another call has just begun cut with parallel=2"):
+            work.deliver(seen)
     assert sorted(seen.ids) == IN_RANGE
     again = first.backfill(BEGINS, ENDS, name="cut", parallel=parallel, handler=seen)
     assert (again.already_done, len(again.parts)) == (True, 2)
