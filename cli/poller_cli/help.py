@@ -1,7 +1,7 @@
 """What `--help` and `poller help` print: two columns of plain text, at most 24 lines of 80 columns.
 
-A page shows what stands in a command's docstring up to its example, and the first sentence of each option. The rest is
-for `docs/cli.md` and the manual page. What all commands, or all changes, take is explained once.
+A page shows a command's docstring up to its example, and the first sentence of each option. The rest is for
+`docs/cli.md` and the manual page. What all changes take is explained once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ CHANGES = "changes"
 """The topic of `poller help` that explains the options of every change."""
 _ABOUT_CHANGES = (
     "A command that changes a poller shows before and after, and how many rows will be delivered again or never. Then "
-    "it asks on a terminal; without one it needs --yes, and with --yes the NAME of the poller. What moves a checkpoint "
-    "asks for the name; in production it needs the name typed, or as --confirm NAME."
+    "it asks on a terminal; without one it needs --yes, and with --yes the NAME of the poller. A command that moves a "
+    "checkpoint asks for the name; in production it needs the name typed, or as --confirm NAME."
 )
 _FOOT = {
     "Options": "-c, --config FILE, --json, --debug, --version, -h, --help",
@@ -34,10 +34,10 @@ _FOOT = {
 }
 """The last lines of the program's page."""
 _LONGEST = 24
-"""Of more columns are no names of commands in the columns of the program's page."""
+"""The most columns of the names in the first column of the program's page; a line with longer names has its own."""
 _EXAMPLE = "Example: "
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-"""How a poller may be called."""
+"""The form of a poller's name."""
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong command line that is of no parameter; it has no public name."""
 
@@ -162,9 +162,9 @@ def explained(ctx: Any, words: Sequence[str]) -> str:
     if list(words) == [CHANGES]:
         return _changes_page(command.commands["reset-to-cursor"].params)
     for word in words:
-        if not isinstance(command, TyperGroup):
+        if not isinstance(command, Group):
             raise _UsageError(f"{path} has no command {word!r}.", ctx=ctx)
-        command, path = Group.resolve_command(command, ctx, [word])[1], f"{path} {word}"  # type: ignore[arg-type]
+        command, path = command.resolve_command(ctx, [word])[1], f"{path} {word}"
     return page(command, path)
 
 
@@ -270,7 +270,7 @@ def metavar(param: Any) -> str:
 
 
 def term(param: Any) -> str:
-    """How an argument or an option stands in the first column."""
+    """How an argument or an option is written in the first column."""
     if param.param_type_name == "argument":
         return str(param.metavar)
     names = ", ".join(sorted(param.opts, key=len))
@@ -278,7 +278,7 @@ def term(param: Any) -> str:
 
 
 def meaning(param: Any) -> str:
-    """What stands beside it: the first sentence, and the default."""
+    """What an argument or an option means: its first sentence, and its default."""
     text = param.help or ""
     given = re.search(r" ?\[default: ([^\]]+)\]", text)
     default = given[1] if given else "" if param.show_default is False else param.default
