@@ -100,7 +100,7 @@ class Command(TyperCommand):
             def parse_args(args: list[str]) -> Any:
                 values, rest, order = parse(args=args)
                 word = values[first.name]
-                if word and not values[last.name] and (last.required or not _NAME.fullmatch(word)):
+                if isinstance(word, str) and not values[last.name] and (last.required or not _NAME.fullmatch(word)):
                     values |= {first.name: None, last.name: word}
                 return values, rest, order
 
@@ -136,7 +136,7 @@ class Group(TyperGroup):
         commands = self.commands
         if not isinstance(commands, Commands):
             return super().shell_complete(ctx, incomplete)
-        outlines: dict[str, Any] = {name: Command(name=name, help=text) for name, text in commands.about.items()}
+        outlines: dict[str, Any] = {name: Command(name=name, help=commands.about.get(name)) for name in commands}
         self.commands = outlines
         try:
             return super().shell_complete(ctx, incomplete)
@@ -215,15 +215,21 @@ def _group_page(command: Any, path: str) -> str:
 
 
 def _program_page(command: Any, groups: Mapping[str, Mapping[str, str]]) -> str:
-    """A line for each command, or for a few that belong together, with the group's title before the first."""
+    """A line for each command, or for a few that belong together, with the group's title before the first; above it on
+    a narrow terminal."""
     width, left = shutil.get_terminal_size().columns, max(map(len, (*groups, *_FOOT))) + 2
     longest = max(len(line) for group in groups.values() for line in group if len(line) <= _LONGEST)
     lines = [*_folded("Usage: poller [OPTIONS] COMMAND [ARGUMENTS]", 7), *_folded(command.help or ""), ""]
+    narrow = left + longest > width // 2
     for title, group in groups.items():
-        for n, (line, text) in enumerate(group.items()):
-            head = f"{title if n == 0 else '':<{left}}{line:<{longest}}  "
-            first, *others = wrapped(f"{head}{text}", width, hang=left + longest + 2 if longest < width // 3 else 6)
-            lines += [first.replace(title, coloured(title, "bold", sys.stdout), 1) if n == 0 else first, *others]
+        shown = coloured(title, "bold", sys.stdout)
+        if narrow:
+            lines.append(shown)
+            lines += [part for line, text in group.items() for part in wrapped(f"  {line}  {text}", width, hang=6)]
+            continue
+        rows = [f"{' ' * left}{line:<{longest}}  {text}" for line, text in group.items()]
+        first, *others = [part for row in rows for part in wrapped(row, width, hang=left + longest + 2)]
+        lines += [shown + first[len(title) :], *others]
     for title, text in _FOOT.items():
         lines += wrapped(f"{title:<{left}}{text}", width, hang=left)
     return "\n".join(lines) + "\n"
