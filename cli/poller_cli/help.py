@@ -1,7 +1,7 @@
 """What `--help` and `poller help` print: two columns of plain text, at most 24 lines of 80 columns.
 
-A page shows what stands in a command's docstring up to its example, and the first sentence of each option. The rest is
-for `docs/cli.md` and the manual page. What all commands, or all changes, take is explained once.
+A page shows a command's docstring up to its example, and the first sentence of each option. The rest is for
+`docs/cli.md` and the manual page. What all changes take is explained once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ CHANGES = "changes"
 """The topic of `poller help` that explains the options of every change."""
 _ABOUT_CHANGES = (
     "A command that changes a poller shows before and after, and how many rows will be delivered again or never. Then "
-    "it asks on a terminal; without one it needs --yes, and with --yes the NAME of the poller. What moves a checkpoint "
-    "asks for the name; in production it needs the name typed, or as --confirm NAME."
+    "it asks on a terminal; without one it needs --yes, and with --yes the NAME of the poller. A command that moves a "
+    "checkpoint asks for the name; in production it needs the name typed, or as --confirm NAME."
 )
 _FOOT = {
     "Options": "-c, --config FILE, --json, --debug, --version, -h, --help",
@@ -34,10 +34,10 @@ _FOOT = {
 }
 """The last lines of the program's page."""
 _LONGEST = 24
-"""Of more columns are no names of commands in the columns of the program's page."""
+"""The most columns of the names in the first column of the program's page; a line with longer names has its own."""
 _EXAMPLE = "Example: "
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-"""How a poller may be called."""
+"""The form of a poller's name."""
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong command line that is of no parameter; it has no public name."""
 
@@ -100,7 +100,7 @@ class Command(TyperCommand):
             def parse_args(args: list[str]) -> Any:
                 values, rest, order = parse(args=args)
                 word = values[first.name]
-                if word and not values[last.name] and (last.required or not _NAME.fullmatch(word)):
+                if isinstance(word, str) and not values[last.name] and (last.required or not _NAME.fullmatch(word)):
                     values |= {first.name: None, last.name: word}
                 return values, rest, order
 
@@ -136,7 +136,7 @@ class Group(TyperGroup):
         commands = self.commands
         if not isinstance(commands, Commands):
             return super().shell_complete(ctx, incomplete)
-        outlines: dict[str, Any] = {name: Command(name=name, help=text) for name, text in commands.about.items()}
+        outlines: dict[str, Any] = {name: Command(name=name, help=commands.about.get(name)) for name in commands}
         self.commands = outlines
         try:
             return super().shell_complete(ctx, incomplete)
@@ -162,9 +162,9 @@ def explained(ctx: Any, words: Sequence[str]) -> str:
     if list(words) == [CHANGES]:
         return _changes_page(command.commands["reset-to-cursor"].params)
     for word in words:
-        if not isinstance(command, TyperGroup):
+        if not isinstance(command, Group):
             raise _UsageError(f"{path} has no command {word!r}.", ctx=ctx)
-        command, path = Group.resolve_command(command, ctx, [word])[1], f"{path} {word}"  # type: ignore[arg-type]
+        command, path = command.resolve_command(ctx, [word])[1], f"{path} {word}"
     return page(command, path)
 
 
@@ -215,15 +215,21 @@ def _group_page(command: Any, path: str) -> str:
 
 
 def _program_page(command: Any, groups: Mapping[str, Mapping[str, str]]) -> str:
-    """A line for each command, or for a few that belong together, with the group's title before the first."""
+    """A line for each command, or for a few that belong together, with the group's title before the first; above it on
+    a narrow terminal."""
     width, left = shutil.get_terminal_size().columns, max(map(len, (*groups, *_FOOT))) + 2
     longest = max(len(line) for group in groups.values() for line in group if len(line) <= _LONGEST)
     lines = [*_folded("Usage: poller [OPTIONS] COMMAND [ARGUMENTS]", 7), *_folded(command.help or ""), ""]
+    narrow = left + longest > width // 2
     for title, group in groups.items():
-        for n, (line, text) in enumerate(group.items()):
-            head = f"{title if n == 0 else '':<{left}}{line:<{longest}}  "
-            first, *others = wrapped(f"{head}{text}", width, hang=left + longest + 2 if longest < width // 3 else 6)
-            lines += [first.replace(title, coloured(title, "bold", sys.stdout), 1) if n == 0 else first, *others]
+        shown = coloured(title, "bold", sys.stdout)
+        if narrow:
+            lines.append(shown)
+            lines += [part for line, text in group.items() for part in wrapped(f"  {line}  {text}", width, hang=6)]
+            continue
+        rows = [f"{' ' * left}{line:<{longest}}  {text}" for line, text in group.items()]
+        first, *others = [part for row in rows for part in wrapped(row, width, hang=left + longest + 2)]
+        lines += [shown + first[len(title) :], *others]
     for title, text in _FOOT.items():
         lines += wrapped(f"{title:<{left}}{text}", width, hang=left)
     return "\n".join(lines) + "\n"
@@ -270,7 +276,7 @@ def metavar(param: Any) -> str:
 
 
 def term(param: Any) -> str:
-    """How an argument or an option stands in the first column."""
+    """How an argument or an option is written in the first column."""
     if param.param_type_name == "argument":
         return str(param.metavar)
     names = ", ".join(sorted(param.opts, key=len))
@@ -278,7 +284,7 @@ def term(param: Any) -> str:
 
 
 def meaning(param: Any) -> str:
-    """What stands beside it: the first sentence, and the default."""
+    """What an argument or an option means: its first sentence, and its default."""
     text = param.help or ""
     given = re.search(r" ?\[default: ([^\]]+)\]", text)
     default = given[1] if given else "" if param.show_default is False else param.default

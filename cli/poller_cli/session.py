@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CONFIG = Path("poller.toml")
 _NAMED = 10
-"""At most so many pollers are named where a name is missing."""
+"""The most pollers that are named if a name is missing."""
 _owns_process = False
 
 
@@ -139,14 +139,12 @@ class OnlyPoller:
         from poller.admin.refusals import WrongArgument
         from poller.config import load_config
 
-        first, *others = load_config(session.config).pollers
-        step = f"{words} {self.option}{first}{rest}"
-        if others:
-            named = ", ".join((first, *others)[:_NAMED]) + f" and {len(others) + 1 - _NAMED} more" * (
-                len(others) >= _NAMED
-            )
+        names = list(load_config(session.config).pollers)
+        step = f"{words} {self.option}{names[0]}{rest}"
+        if len(names) > 1:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             raise WrongArgument(
-                f"NAME is missing, and {session.config} has {len(others) + 1} pollers: {named}.",
+                f"NAME is missing, and {session.config} has {len(names)} pollers: {', '.join(names[:_NAMED])}{more}.",
                 next_step=f"Add one of them, such as: {step}",
             )
         if yes:
@@ -154,7 +152,7 @@ class OnlyPoller:
                 "NAME is missing; with --yes it must be given, so that nothing else is changed by mistake.",
                 next_step=f"Add it: {step} --yes",
             )
-        return first
+        return names[0]
 
 
 NamesArgument = Annotated[
@@ -194,7 +192,7 @@ def _parameters(options: Mapping[str, tuple[Any, Any]]) -> Iterator[inspect.Para
 
 
 def _others(made: Any) -> str:
-    """The other arguments that a command must have, as they stand behind its NAME."""
+    """The other arguments that a command must have, as they follow its NAME."""
     return "".join(f" {one.metavar}" for one in made.params if one.param_type_name == "argument" and one.required)
 
 

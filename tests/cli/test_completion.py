@@ -53,6 +53,7 @@ def shop(project: Project) -> Project:
         ("poller status nobody", []),
         ("poller clone-checkpoint orders in", []),
         ("poller export-checkpoint ord", ["orders"]),
+        ("poller he", ["health", "help"]),
         ("poller help reset-to-b", ["reset-to-beginning"]),
         ("poller help chan", ["changes"]),
         ("poller status -c shop.toml n", ["north"]),

@@ -30,7 +30,7 @@ _YES = Annotated[
     typer.Option(
         "--yes",
         "-y",
-        help="Do not ask; needed where there is no terminal. NAME must be given.",
+        help="Do not ask; needed if there is no terminal. NAME must be given.",
         rich_help_panel=EVERY_CHANGE,
     ),
 ]

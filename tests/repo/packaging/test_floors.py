@@ -109,8 +109,8 @@ def test_a_source_with_an_identity_loads_no_azure_to_begin_with() -> None:
     assert of(loaded("from poller.sources import SqlSource", made), "azure") == []
 
 
-WRITERS_OF_OTHER_PAGES = ("markdown_it", "pygments")
-"""Of typer's: what renders Markdown and tracebacks, which is not used here."""
+WRITERS_OF_OTHER_PAGES = ("rich", "markdown_it", "pygments")
+"""What typer writes boxes, Markdown and tracebacks with: a page of plain text needs none of it."""
 
 
 def test_the_page_of_all_commands_makes_none_of_them() -> None:
