@@ -26,7 +26,7 @@ CHANGES = "changes"
 _ABOUT_CHANGES = (
     "A command that changes a poller shows before and after, and how many rows will be delivered again or never. Then "
     "it asks on a terminal; without one it needs --yes, and with --yes the NAME of the poller. A command that moves a "
-    "checkpoint asks for the name; in production it needs the name typed, or as --confirm NAME."
+    "checkpoint asks for the name; in production --yes needs --reason too."
 )
 _FOOT = {
     "Options": "-c, --config FILE, --json, --debug, --version, -h, --help",
