@@ -22,10 +22,10 @@ from poller.delivery.recorder import Recorder, Unrecorded
 from poller.delivery.rows import PageRows, RowOfPage, of_page
 from poller.errors import StoreError
 from poller.lease.state_file import Rewrite
-from poller.model import aside, handover, ruling, transitions, window
+from poller.model import aside, handover, judging, transitions, verdict, window
 from poller.model.document import State
 from poller.model.handover import Mode, Plan
-from poller.model.ruling import Ruling
+from poller.model.verdict import EndedCall, Verdict, opens
 from poller.ports import FreshRows, Row
 
 logger = logging.getLogger("poller")
@@ -84,20 +84,21 @@ class Batches:
             return False
         if call.failure is not None:
             self._committer.settle()
-        verdict = self._ruling(chosen, call, rows)
-        more = verdict.passes == 0 or len(rows.page.rows) > verdict.passes or self._has_other_work()
+        found = self._judged(chosen, call, rows)
+        listed = of_page(opens(chosen, found))
+        more = found.passes == 0 or len(rows.page.rows) > found.passes or self._has_other_work()
         goes_on = more and may_go_on() and not self._delivery.hung
-        if not verdict.passes:
-            return self._failed(chosen, call, verdict, release=not goes_on)
-        done = self._done(chosen, call, verdict, rows, release=not goes_on, drained=not more)
-        all_done = not verdict.failed and not verdict.opens and verdict.passes == len(chosen.passes)
+        if not found.passes:
+            return self._failed(chosen, call, found, release=not goes_on)
+        done = self._done(chosen, call, found, rows, release=not goes_on, drained=not more)
+        all_done = not found.failed and not listed and found.passes == len(chosen.passes)
         if self._context.options.grouped and plain and all_done and goes_on:
             self._committer.later(done)
         else:
-            self._committer.now(done, ends=verdict.releases or not goes_on)
+            self._committer.now(done, ends=found.releases or not goes_on)
         self._asked.clear()
         self._progress.reached = done.to
-        self._recorder.listed(of_page(verdict.opens), call.errors)
+        self._recorder.listed(listed, call.errors)
         return True
 
     # --- before the call -------------------------------------------------------------------------------------------
@@ -169,73 +170,71 @@ class Batches:
 
     # --- after the call --------------------------------------------------------------------------------------------
 
-    def _ruling(self, chosen: Plan, call: Call, rows: PageRows) -> Ruling:
+    def _judged(self, chosen: Plan, call: Call, rows: PageRows) -> Verdict:
         """What follows from the call, once the rows that it lists have records. A row that cannot have one blocks."""
         options = self._context.options
         jitter = self._context.runtime.jitter(0.0, 1.0)
 
-        def judged(mode: Mode) -> Ruling:
-            return ruling.judge(
-                self._tenure.state, chosen, call.report, mode=mode, limits=options.limits, jitter=jitter
+        def judged(mode: Mode, unrecorded: str | None = None) -> Verdict:
+            state, limits = self._tenure.state, options.limits
+            return judging.judge(
+                state, chosen, call.report, mode=mode, limits=limits, jitter=jitter, unrecorded=unrecorded
             )
 
-        verdict = judged(options.on_poison)
+        found = judged(options.on_poison)
         try:
             self._recorder.open(
-                [row for row in of_page(verdict.opens) if row.id in call.errors],
+                [row for row in of_page(found.listed) if row.id in call.errors],
                 errors=call.errors,
                 rejected=call.report.rejected,
-                failures=verdict.failures,
+                failures=found.failures,
             )
         except Unrecorded as refused:
             self._progress.error = f"{self._progress.error}. {refused.why}"
             if call.report.end != "returned" or len(chosen.rows) == 1:
                 return judged("block")
-            id_, state, limits = rows.facts[refused.position].id, self._tenure.state, options.limits
-            return ruling.stopped(state, chosen, call.report, id_, limits=limits, jitter=jitter)
-        return verdict
+            return judged(options.on_poison, rows.facts[refused.position].id)
+        return found
 
-    def _done(self, chosen: Plan, call: Call, verdict: Ruling, rows: PageRows, *, release: bool, drained: bool) -> Done:
+    def _done(self, chosen: Plan, call: Call, found: Verdict, rows: PageRows, *, release: bool, drained: bool) -> Done:
         """What the PUT passes. `drained`: no row is left behind it."""
-        ended = self._ended(chosen, call, verdict, rows, release=release)
+        ended = self._ended(chosen, call, found, rows, release=release)
         return Done(
             change=(lambda state, now: transitions.drained(ended(state, now))) if drained else ended,
             batch_id=call.batch_id,
             after=rows.after,
-            to=chosen.passes[verdict.passes - 1].cursor,
-            cursors=rows.cursors(verdict.passes, without=chosen.done),
-            positions=chosen.count(verdict.passes),
-            calls=(DoneCall(call.batch_id, verdict.delivered, call.seconds),),
+            to=chosen.passes[found.passes - 1].cursor,
+            cursors=rows.cursors(found.passes, without=chosen.done),
+            positions=chosen.count(found.passes),
+            calls=(DoneCall(call.batch_id, found.delivered, call.seconds),),
         )
 
-    def _failed(self, chosen: Plan, call: Call, verdict: Ruling, *, release: bool) -> bool:
+    def _failed(self, chosen: Plan, call: Call, found: Verdict, *, release: bool) -> bool:
         """The PUT after a call that passes no row; whether it was made. Raises: LeaseLost."""
         self._tenure.yield_to_operator()
-        ended = self._ended(chosen, call, verdict, None, release=release)
+        ended = self._ended(chosen, call, found, None, release=release)
         try:
-            self._tenure.put(ended, ends=release or verdict.releases)
+            self._tenure.put(ended, ends=release or found.releases)
         except StoreError as unwritten:
             logger.warning("%s: the failure could not be written: %s", self._context.name, unwritten)
             self._progress.unwritten = True
             return False
-        self._recorder.listed(of_page(verdict.opens), call.errors)
+        self._recorder.listed(of_page(opens(chosen, found)), call.errors)
         return True
 
-    def _ended(self, chosen: Plan, call: Call, verdict: Ruling, rows: PageRows | None, *, release: bool) -> Rewrite:
+    def _ended(self, chosen: Plan, call: Call, found: Verdict, rows: PageRows | None, *, release: bool) -> Rewrite:
         """What the PUT after a call changes; `rows`: of which it passes some."""
-        columns = self._context.options.ordering_key
+        columns, limits = self._context.options.ordering_key, self._context.options.limits
 
         def ended(state: State, now: datetime) -> State:
-            after = ruling.ended(
+            after = verdict.ended(
                 state,
-                chosen,
-                verdict,
+                EndedCall(chosen, found, call.error_at(now) if found.failed else None, call.blame),
+                limits=limits,
                 batch_id=call.batch_id,
-                metadata={"row_count": verdict.delivered},
-                error=call.error_at(now) if verdict.failed else None,
+                metadata={"row_count": found.delivered},
                 release=release,
                 now=now,
-                blame=call.blame,
                 memory=None if rows is None else rows.memory,
                 facts=None if rows is None else rows.page.facts,
             )

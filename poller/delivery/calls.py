@@ -18,7 +18,7 @@ from poller.handler.result import CallResult, RowError
 from poller.model import escape
 from poller.model.aside import RowFacts
 from poller.model.document import DeliveryError
-from poller.model.ruling import Report
+from poller.model.verdict import Report
 from poller.observability import HandlerFailed
 
 logger = logging.getLogger("poller")

@@ -16,9 +16,10 @@ from poller.delivery.watermark import Watermark
 from poller.errors import StoreError
 from poller.lease.state_file import Rewrite
 from poller.lease.tenure import Tenure
-from poller.model import aside, lane_ruling, lanes, transitions
+from poller.model import aside, judging, lanes, transitions, verdict
 from poller.model.document import State
-from poller.model.lane_ruling import EndedCall
+from poller.model.handover import Plan
+from poller.model.verdict import EndedCall, opens
 
 logger = logging.getLogger("poller")
 
@@ -56,24 +57,31 @@ class LaneEnds:
     def judge(self, rows: Sequence[RowOfPage], call: Call) -> tuple[int, frozenset[str]]:
         """After a call that failed: how many of its rows the lane leaves behind, and the ids of those that it lists."""
         state, options = self._tenure.state, self._options
-        jitter = self._context.runtime.jitter(0.0, 1.0)
-        verdict = lane_ruling.judge(
-            state, rows, call.report, mode=options.on_poison, limits=options.limits, jitter=jitter
-        )
-        verdicts = [verdict]
-        for row in of_page(verdict.opens):
+        plan, jitter = Plan(rows=tuple(rows), passes=tuple(rows)), self._context.runtime.jitter(0.0, 1.0)
+
+        def judged(unrecorded: str | None = None) -> verdict.Verdict:
+            return judging.judge(
+                state,
+                plan,
+                call.report,
+                mode=options.on_poison,
+                limits=options.limits,
+                jitter=jitter,
+                lane=True,
+                unrecorded=unrecorded,
+            )
+
+        found = judged()
+        for row in of_page(opens(plan, found)):
             try:
                 self._recorder.open([row], errors=call.errors, rejected=call.report.rejected)
             except Unrecorded as refused:
                 self._progress.error = f"{self._progress.error}. {refused.why}"
-                at = list(rows).index(row)
-                verdicts = lane_ruling.stopped(state, rows, call.report, at, limits=options.limits, jitter=jitter)
+                found = judged(row.id)
                 break
-        for one in verdicts:
-            error = call.error_at(self._context.file.clock.now())
-            self._failed.append((call, EndedCall(one, error, call.blame)))
-        listed = frozenset(row.id for one in verdicts for row in one.opens)
-        return max(one.passes for one in verdicts), listed
+        error = call.error_at(self._context.file.clock.now())
+        self._failed.append((call, EndedCall(plan, found, error, call.blame)))
+        return found.passes, frozenset(row.id for row in found.listed)
 
     def write(self, *, release: bool, drained: bool) -> None:
         """The last PUT: the watermark, what is done above it, and what failed. `release`: it gives the lease back;
@@ -86,16 +94,16 @@ class LaneEnds:
         above = watermark.above(self._tenure.state.delivery.lanes)
         failed = sorted(self._failed, key=_weight)
         ended = [one for _, one in failed]
-        columns = self._options.ordering_key
+        columns, limits = self._options.ordering_key, self._options.limits
 
         def change(state: State, now: datetime) -> State:
             for part in parts:
                 state = part.change(state, now)
             state = lanes.kept(state, above.ends, columns, rows=len(above.rows), left=above.left)
-            closed = aside.keyed(lane_ruling.closed(state, ended, release=release, now=now), columns)
+            closed = aside.keyed(verdict.closed(state, ended, limits=limits, release=release, now=now), columns)
             return lanes.fitting(transitions.drained(closed) if drained else closed)
 
-        gives_back = release or any(one.ruling.releases for one in ended)
+        gives_back = release or any(one.verdict.releases for one in ended)
         if parts or above.rows:
             done = Done(
                 change=change,
@@ -112,7 +120,7 @@ class LaneEnds:
             self._committer.settle()
             self._put(change, ends=gives_back)
         for call, one in failed:
-            self._recorder.listed(of_page(one.ruling.opens), call.errors)
+            self._recorder.listed(of_page(one.verdict.listed), call.errors)
 
     def _put(self, change: Rewrite, *, ends: bool) -> None:
         """The PUT after calls of which nothing is done. Raises: LeaseLost."""
@@ -126,4 +134,4 @@ class LaneEnds:
 def _weight(failed: tuple[Call, EndedCall]) -> tuple[bool, int]:
     """What is written last decides: a halt, and before that how long nothing is called."""
     call, one = failed
-    return one.ruling.halts, ("returned", "rejected", "raised", "later").index(call.report.end)
+    return one.verdict.halts, ("returned", "rejected", "raised", "later").index(call.report.end)

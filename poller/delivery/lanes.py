@@ -3,7 +3,7 @@
 The tick's thread does all but call the handler. It deals the rows of a page out to the lanes by the hash of their
 ordering key, begins a batch in each lane that is idle, and moves the checkpoint to the low watermark: the last row
 before which everything is done. Where a call fails no batch begins any more, and the lanes finish what they have; the
-last write then says which rows above the watermark are done (`model.lanes`), and `model.lane_ruling` what the failure
+last write then says which rows above the watermark are done (`model.lanes`), and `model.judging` what the failure
 means.
 """
 

@@ -12,9 +12,11 @@ from poller.delivery.progress import Progress
 from poller.delivery.recorder import Recorder
 from poller.errors import StateCorrupt, StoreError
 from poller.journal.quarantine.record import NewerRecord
-from poller.model import aside, transitions
+from poller.model import aside, transitions, verdict
 from poller.model.document import DeliveryError, State, WaitingRow
-from poller.model.ruling import Report
+from poller.model.handover import Plan
+from poller.model.judging import tried
+from poller.model.verdict import Report
 from poller.ports import Bound, Page, Row
 
 NO_RECORD = Failure("NoRecord", "its record is missing or cannot be read", None)
@@ -43,26 +45,18 @@ class Retries:
         call = self._call(row)
         if call is None:
             return False
-        jitter = self._context.runtime.jitter(0.0, 1.0)
-        limits, columns, report = self._context.options.limits, self._context.options.ordering_key, call.report
+        found = tried(row.id, call.report, jitter=self._context.runtime.jitter(0.0, 1.0))
+        limits, columns = self._context.options.limits, self._context.options.ordering_key
 
         def ended(state: State, now: datetime) -> State:
-            state = transitions.renew(state, now=now)
-            if report.end == "later":
-                state = aside.put_off(state, row.id, seconds=report.seconds, now=now)
-            elif report.rejected:
-                state = aside.rejected_again(state, row.id)
-            elif report.end == "raised" or report.failed:
-                state = aside.failed_again(state, row.id, limits=limits, jitter=jitter, now=now)
-            else:
-                state = aside.worked(state, row.id)
+            state = verdict.apply(transitions.renew(state, now=now), Plan(), found, limits=limits, now=now)
             return aside.keyed(state, columns)
 
         self._tenure.commit(ended, batch_id=call.batch_id, ends=False)
         if call.failure is None:
             self._progress.rows += 1
             self._recorder.delivered(row, call.key)
-        elif report.end != "later":
+        elif call.report.end != "later":
             self._recorder.failed_again(row, call.errors[row.id], call.key)
         return True
 

@@ -15,7 +15,7 @@ from poller.delivery.committer import Done, DoneCall
 from poller.delivery.context import Context
 from poller.delivery.progress import Progress
 from poller.delivery.rows import PageRows, RowOfPage, places
-from poller.model import lane_ruling, ruling
+from poller.model import verdict
 from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor
 from poller.model.document import LanesDone, State
@@ -193,16 +193,18 @@ class Watermark:
         delivered = page.became.count(DONE, begin, end)
         calls = [page.calls.pop(at) for at in sorted(page.calls) if at < end]
         batch_id = calls[-1].batch_id if calls else self.batch_id
-        verdict = lane_ruling.passed(part, delivered, self._limits)
+        limits, call = (
+            self._limits,
+            verdict.EndedCall(part, verdict.Verdict(passes=len(part.passes), delivered=delivered)),
+        )
 
         def change(state: State, now: datetime) -> State:
-            return ruling.ended(
+            return verdict.ended(
                 state,
-                part,
-                verdict,
+                call,
+                limits=limits,
                 batch_id=batch_id,
                 metadata={"row_count": delivered},
-                error=None,
                 release=False,
                 now=now,
                 memory=page.rows.memory,

@@ -1,7 +1,7 @@
 """What is handed over next (failures 2, 3, 6 and 7).
 
-A tick goes round: `plan` chooses rows of the page, `begun` is part of the PUT before the call; `ruling.judge` rules on
-what the handler did, and `ruling.ended` is the PUT after it.
+A tick goes round: `plan` chooses rows of the page, `begun` is part of the PUT before the call; `judging.judge` says
+what follows from what the handler did, and `verdict.ended` is the PUT after it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from greenlet import GreenletExit
 from poller.handler.batch import Batch
 from poller.handler.reports import Reject, RetryLater
 from poller.model.document import State
-from poller.model.ruling import Report
+from poller.model.verdict import Report
 from tests.resilience.failures.table import AskedSource, ChangingSource
 from tests.resilience.quarantine.handler import Call
 from tests.resilience.simulation.actors import HandlerError, Worker

@@ -14,7 +14,7 @@ from poller.handler.batch import Batch
 from poller.model import aside, window
 from poller.model.aside import RowFacts
 from poller.model.document import State
-from poller.model.ruling import Report
+from poller.model.verdict import Report
 from tests.resilience.failures.plan import FailurePlan
 from tests.resilience.failures.table import ChangingTable
 from tests.resilience.quarantine.handler import Call

@@ -8,15 +8,15 @@ FAILING = (
     Mutant(
         "the record is written after the PUT that passes its row",
         (
-            Edit("delivery/batches.py", "[row for row in of_page(verdict.opens) if row.id in call.errors],", "[],"),
+            Edit("delivery/batches.py", "[row for row in of_page(found.listed) if row.id in call.errors],", "[],"),
             Edit(
                 "delivery/batches.py",
                 "        self._progress.reached = done.to\n",
                 "        self._recorder.open(\n"
-                "            [row for row in of_page(verdict.opens) if row.id in call.errors],\n"
+                "            [row for row in of_page(found.listed) if row.id in call.errors],\n"
                 "            errors=call.errors,\n"
                 "            rejected=call.report.rejected,\n"
-                "            failures=verdict.failures,\n"
+                "            failures=found.failures,\n"
                 "        )\n"
                 "        self._progress.reached = done.to\n",
             ),
@@ -141,9 +141,9 @@ FAILING = (
         "a poller that is to block halts",
         (
             Edit(
-                "model/ruling.py",
-                'halts_at = self.limits.max_attempts if self.mode == "halt" else 0',
-                "halts_at = self.limits.max_attempts",
+                "model/judging.py",
+                'halts_at=self._limits.max_attempts if self._mode == "halt" else 0',
+                "halts_at=self._limits.max_attempts",
             ),
         ),
         "halts that is not set to halt",
@@ -164,7 +164,7 @@ FAILING = (
         "a call that asked for another time counts as an attempt",
         (
             Edit(
-                "model/ruling.py",
+                "model/verdict.py",
                 "attempts = max(0, state.delivery.attempts - 1)",
                 "attempts = state.delivery.attempts",
             ),

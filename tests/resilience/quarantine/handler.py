@@ -11,7 +11,7 @@ from poller.model import applied
 from poller.model.aside import RowFacts
 from poller.model.document import State, WaitingRow
 from poller.model.row_ids import id_of_key
-from poller.model.ruling import Report
+from poller.model.verdict import Report
 from poller.sinks import ledger
 from poller.sinks.ledger import Entry
 from tests.resilience.quarantine.laws import Laws

@@ -32,7 +32,7 @@ MUTANTS = (
     Mutant(
         "a record is written after the PUT that passes its row",
         "loop",
-        """        for row in verdict.opens:
+        """        for row in opened:
             yield from self.open_record(row)
         world.say""",
         "        world.say",
@@ -40,16 +40,16 @@ MUTANTS = (
     ),
     Mutant(
         "a row that is set aside gets no record",
-        "model/ruling.py",
-        "opens = (*self._follows(passes), *listed)",
-        "opens = self._follows(passes)",
+        "model/verdict.py",
+        "if verdict.moves else ()), *verdict.listed)",
+        "if verdict.moves else ()),)",
         "the record of .* is",
     ),
     Mutant(
         "a row that follows gets no record",
-        "model/ruling.py",
-        "opens = (*self._follows(passes), *listed)",
-        "opens = listed",
+        "model/verdict.py",
+        "return (*(follows(plan, verdict.passes) if verdict.moves else ()), *verdict.listed)",
+        "return verdict.listed",
         "the record of .* is",
     ),
     Mutant(
@@ -69,29 +69,29 @@ MUTANTS = (
     ),
     Mutant(
         "a named row is passed and not listed",
-        "model/ruling.py",
-        "        for row in listed:\n            if",
-        "        for row in ():\n            if",
+        "model/verdict.py",
+        "    for row in verdict.listed:\n",
+        "    for row in ():\n",
         "neither done nor listed",
     ),
     Mutant(
         "a row that follows is passed and not listed",
-        "model/ruling.py",
-        "        for row in self._follows(passes):",
-        "        for row in ():",
+        "model/verdict.py",
+        "    for row in follows(plan, passes):",
+        "    for row in ():",
         "neither done nor listed",
     ),
     Mutant(
         "there is no limit of rows aside",
-        "model/ruling.py",
-        "free = aside.failing(self.state) < self.limits.max_aside or",
+        "model/judging.py",
+        "free = aside.failing(self._state) < self._limits.max_aside or",
         "free = True or",
         "although max_aside is reached",
     ),
     Mutant(
         "there is no limit of rows listed",
-        "model/ruling.py",
-        "return fits and self.room > len(self._follows(self._upto(row)))",
+        "model/judging.py",
+        "return fits and self._room > len(follows(self._plan, self._upto(row)))",
         "return fits",
         "although max_quarantined is reached|rows are listed",
     ),
@@ -104,16 +104,16 @@ MUTANTS = (
     ),
     Mutant(
         "a row that blocks is never set aside",
-        "model/ruling.py",
-        "or self.limits.backoff.exhausted(failures)",
+        "model/judging.py",
+        "or self._limits.backoff.exhausted(failures)",
         "or False",
         "were not handed over",
     ),
     Mutant(
         "where order is strict, named rows are set aside too",
-        "model/ruling.py",
-        'if mode == "quarantine" and (report.end == "returned" or rule.room > 0):',
-        'if report.end == "returned" or rule.room > 0:',
+        "model/judging.py",
+        'if self._mode == "quarantine" and (report.end == "returned" or self._room > 0):',
+        'if report.end == "returned" or self._room > 0:',
         "are set aside in the mode",
     ),
     # --- strikes -----------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call that asks for another time counts",
-        "model/ruling.py",
+        "model/verdict.py",
         "attempts = max(0, state.delivery.attempts - 1)",
         "attempts = state.delivery.attempts",
         "counts as an attempt",

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from poller.model import applied, aside, backoff, handover, ruling, transitions
+from poller.model import applied, aside, backoff, handover, judging, transitions
 from poller.model.aside import Limits, RowFacts
 from poller.model.document import DeliveryError, State, WaitingRow
 from poller.model.handover import Mode, Plan
-from poller.model.ruling import Report
+from poller.model.verdict import EndedCall, Report, ended, opens
 from tests.resilience.quarantine.handler import Call, Cancelled, Handler
 from tests.resilience.quarantine.laws import Laws
 from tests.resilience.quarantine.world import TTL, Version, World, place
@@ -259,24 +259,17 @@ class Tick(Writer):
             call.report = Report("raised")
         elif chosen.rows:
             yield from self.handler.run(self, call)
-        verdict = ruling.judge(
+        verdict = judging.judge(
             self.state, chosen, call.report, mode=settings.mode, limits=settings.limits, jitter=world.rng.random()
         )
-        for row in verdict.opens:
+        opened = opens(chosen, verdict)
+        for row in opened:
             yield from self.open_record(row)
-        world.say(self.name, f"{call.report.end}: passes {verdict.passes}, opens {[row.id for row in verdict.opens]}")
+        world.say(self.name, f"{call.report.end}: passes {verdict.passes}, opens {[row.id for row in opened]}")
+        ending = EndedCall(chosen, verdict, FAILED if verdict.failed else None)
 
         def end(state: State, now: datetime) -> State:
-            return ruling.ended(
-                state,
-                chosen,
-                verdict,
-                batch_id="b",
-                metadata={},
-                error=FAILED if verdict.failed else None,
-                release=False,
-                now=now,
-            )
+            return ended(state, ending, limits=settings.limits, batch_id="b", metadata={}, release=False, now=now)
 
         yield from self.put(end, "ended", call)
         return verdict.releases or verdict.halts

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from poller.model import aside, backoff, handover, ruling, transitions
+from poller.model import aside, backoff, handover, judging, transitions
 from poller.model.aside import Limits, RowFacts
 from poller.model.cursor import Cursor
 from poller.model.document import Change, DeliveryError, State
 from poller.model.handover import Mode, Plan
-from poller.model.ruling import Report
+from poller.model.verdict import EndedCall, Report, ended
 
 NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
 ERROR = DeliveryError(type="ValueError")
@@ -52,19 +52,11 @@ def after(
     """The document after a tenure's one call of these rows; `meanwhile`: somebody resumed while it ran."""
     chosen = planned(state, rows, mode=mode, limits=limits, entering=True)
     state = handover.entered(transitions.acquire(state, owner_id="p", ttl=60, now=NOW), chosen, None)
-    verdict = ruling.judge(state, chosen, report or Report(), mode=mode, limits=limits, jitter=1.0)
+    verdict = judging.judge(state, chosen, report or Report(), mode=mode, limits=limits, jitter=1.0)
     if meanwhile:
         state = transitions.resume(state, change=Change(id="r", kind="resume", by="ann"), now=NOW)
-    return ruling.ended(
-        state,
-        chosen,
-        verdict,
-        batch_id="b",
-        metadata={},
-        error=ERROR if verdict.failed else None,
-        release=True,
-        now=NOW,
-    )
+    call = EndedCall(chosen, verdict, ERROR if verdict.failed else None)
+    return ended(state, call, limits=limits, batch_id="b", metadata={}, release=True, now=NOW)
 
 
 def fresh() -> State:
