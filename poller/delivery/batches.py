@@ -13,7 +13,7 @@ from types import NoneType
 from uuid import UUID
 
 from poller.delivery.calls import Call, Calls
-from poller.delivery.committer import Committer, Done, DoneCall
+from poller.delivery.committer import Committer
 from poller.delivery.context import Context
 from poller.delivery.leased import LeasedDelivery
 from poller.delivery.progress import Progress
@@ -21,11 +21,10 @@ from poller.delivery.reader import KEPT_FOR
 from poller.delivery.recorder import Recorder, Unrecorded
 from poller.delivery.rows import PageRows, RowOfPage, of_page
 from poller.errors import StoreError
-from poller.lease.state_file import Rewrite
-from poller.model import aside, handover, judging, transitions, verdict, window
-from poller.model.document import State
+from poller.model import handover, judging, transitions, window
 from poller.model.handover import Mode, Plan
-from poller.model.verdict import EndedCall, Verdict, opens
+from poller.model.put import DoneCall, Landing, Put
+from poller.model.verdict import Verdict, opens
 from poller.ports import FreshRows, Row
 
 logger = logging.getLogger("poller")
@@ -88,16 +87,16 @@ class Batches:
         listed = of_page(opens(chosen, found))
         more = found.passes == 0 or len(rows.page.rows) > found.passes or self._has_other_work()
         goes_on = more and may_go_on() and not self._delivery.hung
+        landing = self._landing(chosen, call, found, rows)
         if not found.passes:
-            return self._failed(chosen, call, found, release=not goes_on)
-        done = self._done(chosen, call, found, rows, release=not goes_on, drained=not more)
+            return self._failed(landing, call, release=not goes_on)
         all_done = not found.failed and not listed and found.passes == len(chosen.passes)
         if self._context.options.grouped and plain and all_done and goes_on:
-            self._committer.later(done)
+            self._committer.later(landing)
         else:
-            self._committer.now(done, ends=found.releases or not goes_on)
+            self._committer.now(Put([landing], release=not goes_on, drained=not more))
         self._asked.clear()
-        self._progress.reached = done.to
+        self._progress.reached = landing.to
         self._recorder.listed(listed, call.errors)
         return True
 
@@ -196,51 +195,35 @@ class Batches:
             return judged(options.on_poison, rows.facts[refused.position].id)
         return found
 
-    def _done(self, chosen: Plan, call: Call, found: Verdict, rows: PageRows, *, release: bool, drained: bool) -> Done:
-        """What the PUT passes. `drained`: no row is left behind it."""
-        ended = self._ended(chosen, call, found, rows, release=release)
-        return Done(
-            change=(lambda state, now: transitions.drained(ended(state, now))) if drained else ended,
-            batch_id=call.batch_id,
+    def _landing(self, chosen: Plan, call: Call, found: Verdict, rows: PageRows) -> Landing:
+        """The verdict on its way into the document, with what it passes."""
+        error, blame = call.error if found.failed else None, call.blame
+        if not found.passes:
+            return Landing(chosen, found, call.batch_id, error, blame)
+        return Landing(
+            chosen,
+            found,
+            call.batch_id,
+            error,
+            blame,
             after=rows.after,
-            to=chosen.passes[found.passes - 1].cursor,
             cursors=rows.cursors(found.passes, without=chosen.done),
-            positions=chosen.count(found.passes),
             calls=(DoneCall(call.batch_id, found.delivered, call.seconds),),
+            memory=rows.memory,
+            facts=rows.page.facts,
         )
 
-    def _failed(self, chosen: Plan, call: Call, found: Verdict, *, release: bool) -> bool:
+    def _failed(self, landing: Landing, call: Call, *, release: bool) -> bool:
         """The PUT after a call that passes no row; whether it was made. Raises: LeaseLost."""
         self._tenure.yield_to_operator()
-        ended = self._ended(chosen, call, found, None, release=release)
         try:
-            self._tenure.put(ended, ends=release or found.releases)
+            self._committer.write(Put([landing], release=release))
         except StoreError as unwritten:
             logger.warning("%s: the failure could not be written: %s", self._context.name, unwritten)
             self._progress.unwritten = True
             return False
-        self._recorder.listed(of_page(opens(chosen, found)), call.errors)
+        self._recorder.listed(of_page(opens(landing.plan, landing.verdict)), call.errors)
         return True
-
-    def _ended(self, chosen: Plan, call: Call, found: Verdict, rows: PageRows | None, *, release: bool) -> Rewrite:
-        """What the PUT after a call changes; `rows`: of which it passes some."""
-        columns, limits = self._context.options.ordering_key, self._context.options.limits
-
-        def ended(state: State, now: datetime) -> State:
-            after = verdict.ended(
-                state,
-                EndedCall(chosen, found, call.error_at(now) if found.failed else None, call.blame),
-                limits=limits,
-                batch_id=call.batch_id,
-                metadata={"row_count": found.delivered},
-                release=release,
-                now=now,
-                memory=None if rows is None else rows.memory,
-                facts=None if rows is None else rows.page.facts,
-            )
-            return aside.keyed(after, columns)
-
-        return ended
 
     def _has_other_work(self) -> bool:
         """Whether something is left for this tenure although no row is behind the batch."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from poller.delivery.context import Context
 from poller.delivery.failure import Failure
@@ -50,9 +49,10 @@ class Call:
         """What failed: a row, or the batch."""
         return self.batch_id if self.key is None else f"row {self.key}"
 
-    def error_at(self, now: datetime) -> DeliveryError | None:
-        """The failure as the state document holds it."""
-        return None if self.failure is None else _error(self.failure.kind, self.failure.text, self.batch_id, now)
+    @property
+    def error(self) -> DeliveryError | None:
+        """The failure as the state document holds it, without its time."""
+        return None if self.failure is None else _error(self.failure.kind, self.failure.text, self.batch_id)
 
 
 class Calls:
@@ -180,5 +180,5 @@ def _errors(result: CallResult, failure: Failure, rows: Sequence[RowFacts], batc
     return {rows[row.position].id: _error(row.kind, row.text, batch_id) for row in result.named}
 
 
-def _error(kind: str, text: str, batch_id: str, at: datetime | None = None) -> DeliveryError:
-    return DeliveryError(type=kind, message=text, at=at, batch_id=batch_id)
+def _error(kind: str, text: str, batch_id: str) -> DeliveryError:
+    return DeliveryError(type=kind, message=text, batch_id=batch_id)

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from poller.delivery.context import Context
 from poller.delivery.progress import Progress
 from poller.errors import PollerError
-from poller.lease.state_file import Rewrite
 from poller.lease.tenure import Tenure
-from poller.model.cursor import Cursor
 from poller.model.document import State
-from poller.model.history import noted
+from poller.model.put import DoneCall, Landing, Put, written
 from poller.observability import BatchCommitted
 from poller.ports import Event, Task
 
@@ -30,38 +29,6 @@ LONGEST_HOLD = 0.5
 """So many seconds at most a PUT waits for batches that share it."""
 AFTER_A_MISS = 16
 """So many PUTs wait for nothing, once one has waited and the handler was not that quick."""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Rows that may be passed.
-
-    Attributes:
-        change: what the PUT changes for them. batch_id: what the document names as its last batch.
-        after: the cursor before them. to: the cursor behind them, None where the checkpoint stays. cursors: of those of
-            them that were handed over or listed.
-        positions: how many positions they take.
-        calls: the calls that are wholly passed with them.
-        apart: cursors of rows behind the checkpoint that are kept as done.
-    """
-
-    change: Rewrite
-    batch_id: str
-    after: Cursor | None = None
-    to: Cursor | None = None
-    cursors: Sequence[Cursor] = ()
-    positions: int = 0
-    calls: Sequence[DoneCall] = ()
-    apart: Sequence[Cursor] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DoneCall:
-    """A call, with how many rows it did in how many seconds."""
-
-    batch_id: str
-    rows: int
-    seconds: float
 
 
 class Committer:
@@ -74,9 +41,9 @@ class Committer:
         self._progress = progress
         self._most = context.options.most_uncommitted
         self._lock = threading.Lock()  # held for a few statements, never over a request
-        self._waiting: list[Done] = []
-        self._sent: list[Done] = []
-        self._landed: list[Done] = []
+        self._waiting: list[Landing] = []
+        self._sent: list[Landing] = []
+        self._landed: list[Put] = []
         self._error: BaseException | None = None
         self._task: Task | None = None
         self._working = False
@@ -108,7 +75,7 @@ class Committer:
     def positions(self) -> int:
         """How many positions the rows take that are done and have not landed."""
         with self._lock:
-            return sum(done.positions for done in (*self._sent, *self._waiting))
+            return sum(landing.positions for landing in (*self._sent, *self._waiting))
 
     @property
     def is_working(self) -> bool:
@@ -116,11 +83,11 @@ class Committer:
         with self._lock:
             return self._working
 
-    def later(self, done: Done) -> None:
+    def later(self, landing: Landing) -> None:
         """Commit it by the next PUT, while the handler goes on. Raises: as `settle`, of an earlier one."""
         self._tell()
         with self._lock:
-            self._waiting.append(done)
+            self._waiting.append(landing)
             full = self._full if len(self._waiting) >= self._most else None
             works, self._working = self._working, True
         if full is not None:
@@ -134,18 +101,23 @@ class Committer:
             self._work()
             self._tell()
 
-    def now(self, done: Done, *, ends: bool) -> None:
-        """Commit it, with all that waits, before this returns; `ends`: the same PUT gives the lease back.
-
-        Raises: LeaseLost, CommitError.
-        """
+    def now(self, put: Put) -> None:
+        """Commit it, after all that waits and by the same PUT, before this returns. Raises: LeaseLost, CommitError."""
         with self._lock:
-            together, self._waiting = [*self._waiting, done], []
+            waiting, self._waiting = self._waiting, []
         self.settle()
-        self._put(together, ends=ends)
+        together = replace(put, landings=[*waiting, *put.landings]) if waiting else put
+        self._commit(together)
         with self._lock:
-            self._landed.extend(together)
+            self._landed.append(together)
         self._tell()
+
+    def write(self, put: Put) -> None:
+        """The PUT of what passes no row, while nothing is on its way.
+
+        Raises: LeaseLost, OutcomeUnknown, StateCorrupt, StoreDenied.
+        """
+        self._tenure.put(partial(self._written, put), ends=put.gives_back)
 
     def leave_room(self) -> None:
         """Wait until one batch more may be begun than have landed. Raises: as `settle`."""
@@ -192,13 +164,13 @@ class Committer:
                 self._sent, self._waiting = self._waiting, []
             began = self._context.runtime.monotonic()
             try:
-                self._put(self._sent, ends=False)
+                self._commit(Put(self._sent))
             except BaseException as error:  # noqa: BLE001 - raised in the tick's thread
                 with self._lock:
                     self._error = error
             with self._lock:
                 if self._error is None:
-                    self._landed.extend(self._sent)
+                    self._landed.append(Put(self._sent))
                     self._sent = []
                 holds = self._crowded and self._at_once == 0 and self._error is None
                 if holds:
@@ -212,40 +184,37 @@ class Committer:
             if holds and not full.wait(min(took, LONGEST_HOLD)):
                 self._at_once = AFTER_A_MISS
 
-    def _put(self, together: Sequence[Done], *, ends: bool) -> None:
-        calls = [call for done in together for call in done.calls]
-        last = self._context.dated(next((done.to for done in reversed(together) if done.to is not None), None))
-
-        def change(state: State, now: datetime) -> State:
-            for done in together:
-                state = done.change(state, now)
-            if not calls:
-                return state
-            return noted(
-                state,
-                rows=sum(call.rows for call in calls),
-                batches=len(calls),
-                handler_seconds=sum(call.seconds for call in calls),
-                last=last,
-                now=now,
-            )
-
+    def _commit(self, put: Put) -> None:
         self._tenure.yield_to_operator()
-        self._tenure.commit(change, batch_id=together[-1].batch_id, ends=ends)
+        self._tenure.commit(partial(self._written, put), batch_id=put.batch_id, ends=put.gives_back)
+
+    def _written(self, put: Put, state: State, now: datetime) -> State:
+        options, last = self._context.options, self._context.dated(put.to) if put.calls else None
+        return written(state, put, limits=options.limits, columns=options.ordering_key, now=now, last=last)
 
     def _tell(self) -> None:
         """Count what landed, and tell who listens. Raises: what did not land."""
         with self._lock:
             landed, self._landed, error = self._landed, [], self._error
-        for done in landed:
-            self._count(done)
+        for put in landed:
+            self._count(put)
         if error is not None:
             raise error
 
-    def _count(self, done: Done) -> None:
+    def _count(self, put: Put) -> None:
         progress, log = self._progress, self._context.delivery_log
-        progress.cursor = done.to or progress.cursor
-        for call in done.calls:
+        for landing in put.landings:
+            progress.cursor = landing.to or progress.cursor
+            self._tell_of(landing.calls)
+            if landing.to is not None:
+                log.add(landing.after, landing.cursors)
+        if put.above is not None:
+            self._tell_of(put.above.calls)
+            log.add(None, put.above.cursors, covers=False)
+
+    def _tell_of(self, calls: Sequence[DoneCall]) -> None:
+        progress = self._progress
+        for call in calls:
             progress.rows += call.rows
             progress.batches += 1
             self._context.emit(
@@ -257,9 +226,6 @@ class Committer:
                     **self._tenure.facts(),
                 )
             )
-        if done.to is not None:
-            log.add(done.after, done.cursors)
-        log.add(None, done.apart, covers=False)
 
 
 def _nobody() -> None:

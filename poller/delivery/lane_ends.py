@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime
 
 from poller.delivery.calls import Call
-from poller.delivery.committer import Committer, Done
+from poller.delivery.committer import Committer
 from poller.delivery.context import Context
 from poller.delivery.progress import Progress
 from poller.delivery.recorder import Recorder, Unrecorded
 from poller.delivery.rows import RowOfPage, of_page
 from poller.delivery.watermark import Watermark
 from poller.errors import StoreError
-from poller.lease.state_file import Rewrite
 from poller.lease.tenure import Tenure
-from poller.model import aside, judging, lanes, transitions, verdict
-from poller.model.document import State
+from poller.model import judging
 from poller.model.handover import Plan
-from poller.model.verdict import EndedCall, opens
+from poller.model.put import Landing, Put
+from poller.model.verdict import Verdict, opens
 
 logger = logging.getLogger("poller")
 
@@ -43,7 +41,7 @@ class LaneEnds:
         self._committer = committer
         self._progress = progress
         self._watermark = watermark
-        self._failed: list[tuple[Call, EndedCall]] = []
+        self._failed: list[tuple[Call, Landing]] = []
 
     @property
     def any_failed(self) -> bool:
@@ -59,7 +57,7 @@ class LaneEnds:
         state, options = self._tenure.state, self._options
         plan, jitter = Plan(rows=tuple(rows), passes=tuple(rows)), self._context.runtime.jitter(0.0, 1.0)
 
-        def judged(unrecorded: str | None = None) -> verdict.Verdict:
+        def judged(unrecorded: str | None = None) -> Verdict:
             return judging.judge(
                 state,
                 plan,
@@ -79,8 +77,7 @@ class LaneEnds:
                 self._progress.error = f"{self._progress.error}. {refused.why}"
                 found = judged(row.id)
                 break
-        error = call.error_at(self._context.file.clock.now())
-        self._failed.append((call, EndedCall(plan, found, error, call.blame)))
+        self._failed.append((call, Landing(plan, found, call.batch_id, call.error, call.blame)))
         return found.passes, frozenset(row.id for row in found.listed)
 
     def write(self, *, release: bool, drained: bool) -> None:
@@ -90,48 +87,32 @@ class LaneEnds:
         Raises: LeaseLost, CommitError.
         """
         watermark = self._watermark
-        parts = list(watermark.passed())
-        above = watermark.above(self._tenure.state.delivery.lanes)
         failed = sorted(self._failed, key=_weight)
-        ended = [one for _, one in failed]
-        columns, limits = self._options.ordering_key, self._options.limits
-
-        def change(state: State, now: datetime) -> State:
-            for part in parts:
-                state = part.change(state, now)
-            state = lanes.kept(state, above.ends, columns, rows=len(above.rows), left=above.left)
-            closed = aside.keyed(verdict.closed(state, ended, limits=limits, release=release, now=now), columns)
-            return lanes.fitting(transitions.drained(closed) if drained else closed)
-
-        gives_back = release or any(one.verdict.releases for one in ended)
-        if parts or above.rows:
-            done = Done(
-                change=change,
-                batch_id=watermark.batch_id,
-                after=parts[0].after if parts else None,
-                to=parts[-1].to if parts else None,
-                cursors=[cursor for part in parts for cursor in part.cursors],
-                positions=sum(part.positions for part in parts),
-                calls=[*(call for part in parts for call in part.calls), *above.calls],
-                apart=[row.cursor for row in above.rows],
-            )
-            self._committer.now(done, ends=gives_back)
-        elif ended:
+        put = Put(
+            landings=list(watermark.passed()),
+            above=watermark.above(self._tenure.state.delivery.lanes),
+            failed=[landing for _, landing in failed],
+            release=release,
+            drained=drained,
+        )
+        if put.landings or (put.above is not None and put.above.cursors):
+            self._committer.now(put)
+        elif failed:
             self._committer.settle()
-            self._put(change, ends=gives_back)
-        for call, one in failed:
-            self._recorder.listed(of_page(one.verdict.listed), call.errors)
+            self._write(put)
+        for call, landing in failed:
+            self._recorder.listed(of_page(landing.verdict.listed), call.errors)
 
-    def _put(self, change: Rewrite, *, ends: bool) -> None:
+    def _write(self, put: Put) -> None:
         """The PUT after calls of which nothing is done. Raises: LeaseLost."""
         try:
-            self._tenure.put(change, ends=ends)
+            self._committer.write(put)
         except StoreError as unwritten:
             logger.warning("%s: the failure could not be written: %s", self._context.name, unwritten)
             self._progress.unwritten = True
 
 
-def _weight(failed: tuple[Call, EndedCall]) -> tuple[bool, int]:
+def _weight(failed: tuple[Call, Landing]) -> tuple[bool, int]:
     """What is written last decides: a halt, and before that how long nothing is called."""
     call, one = failed
     return one.verdict.halts, ("returned", "rejected", "raised", "later").index(call.report.end)

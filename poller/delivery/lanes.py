@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from poller.delivery.calls import Calls
-from poller.delivery.committer import Committer, DoneCall
+from poller.delivery.committer import Committer
 from poller.delivery.context import Context
 from poller.delivery.handed import page_of
 from poller.delivery.lane import Dealt, InHand, Lane
@@ -35,6 +35,7 @@ from poller.model import aside, handover
 from poller.model.document import State
 from poller.model.handover import MOST_LISTED, Plan
 from poller.model.limits import LARGEST_BODY
+from poller.model.put import DoneCall
 
 logger = logging.getLogger("poller")
 
@@ -416,8 +417,8 @@ class Lanes:
 
     def _commit(self) -> None:
         """Have the checkpoint moved to the watermark, while the handlers go on."""
-        for done in self._watermark.passed():
-            self._committer.later(done)
+        for landing in self._watermark.passed():
+            self._committer.later(landing)
 
     def _close(self, may_go_on: Callable[[], bool]) -> None:
         """The last PUT. Raises: LeaseLost, CommitError."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from poller.delivery.calls import Call, Calls
+from poller.delivery.committer import Committer
 from poller.delivery.context import Context
 from poller.delivery.failure import Failure
 from poller.delivery.leased import LeasedDelivery
@@ -12,10 +11,11 @@ from poller.delivery.progress import Progress
 from poller.delivery.recorder import Recorder
 from poller.errors import StateCorrupt, StoreError
 from poller.journal.quarantine.record import NewerRecord
-from poller.model import aside, transitions, verdict
+from poller.model import aside, transitions
 from poller.model.document import DeliveryError, State, WaitingRow
 from poller.model.handover import Plan
 from poller.model.judging import tried
+from poller.model.put import Landing, Put
 from poller.model.verdict import Report
 from poller.ports import Bound, Page, Row
 
@@ -26,13 +26,20 @@ class Retries:
     """The tries of one tenure."""
 
     def __init__(
-        self, context: Context, delivery: LeasedDelivery, calls: Calls, recorder: Recorder, progress: Progress
+        self,
+        context: Context,
+        delivery: LeasedDelivery,
+        calls: Calls,
+        recorder: Recorder,
+        committer: Committer,
+        progress: Progress,
     ) -> None:
         self._context = context
         self._delivery = delivery
         self._tenure = delivery.tenure
         self._calls = calls
         self._recorder = recorder
+        self._committer = committer
         self._progress = progress
 
     def hand_over(self, row: WaitingRow, *, named: bool) -> bool:
@@ -46,13 +53,7 @@ class Retries:
         if call is None:
             return False
         found = tried(row.id, call.report, jitter=self._context.runtime.jitter(0.0, 1.0))
-        limits, columns = self._context.options.limits, self._context.options.ordering_key
-
-        def ended(state: State, now: datetime) -> State:
-            state = verdict.apply(transitions.renew(state, now=now), Plan(), found, limits=limits, now=now)
-            return aside.keyed(state, columns)
-
-        self._tenure.commit(ended, batch_id=call.batch_id, ends=False)
+        self._committer.now(Put([Landing(Plan(), found, call.batch_id)]))
         if call.failure is None:
             self._progress.rows += 1
             self._recorder.delivered(row, call.key)

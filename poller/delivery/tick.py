@@ -297,7 +297,7 @@ class Tick:
         be tried until the time is over. Whether nothing is left; it counts while the lease is held."""
         tenure, progress = delivery.tenure, self.progress
         batches = Batches(self.context, delivery, calls, recorder, committer, progress)
-        tried = Retries(self.context, delivery, calls, recorder, progress)
+        tried = Retries(self.context, delivery, calls, recorder, committer, progress)
         rows, chosen, tries, batch_first = turn.rows, turn.chosen, turn.tries, turn.batch_first
         entered, since_batch = True, set[str]()
         if self.creates:

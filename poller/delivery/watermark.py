@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 
-from poller.delivery.committer import Done, DoneCall
 from poller.delivery.context import Context
 from poller.delivery.progress import Progress
 from poller.delivery.rows import PageRows, RowOfPage, places
-from poller.model import verdict
 from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor
-from poller.model.document import LanesDone, State
+from poller.model.document import LanesDone
 from poller.model.handover import Plan
 from poller.model.lanes import lane_of_key
 from poller.model.limits import LONGEST_CURSOR
+from poller.model.put import Above, DoneCall, Landing
+from poller.model.verdict import Verdict
 
 LEFT, DONE, PASSED_OVER, NAMED = 0, 1, 2, 3
 """What became of a row: nothing yet; it was handed over and is done; it was listed or done before; it was named by its
@@ -118,17 +116,6 @@ class DealtPage:
         return self.rows.facts[at - 1].cursor if at else self.rows.after
 
 
-@dataclass(frozen=True, slots=True)
-class Above:
-    """What is done above the watermark: of each lane the cursor up to which it is, the rows, the calls that did them,
-    and the ids of rows before the last of them that are not done, where an ordering key is set."""
-
-    ends: list[Cursor | None]
-    rows: list[RowOfPage]
-    calls: list[DoneCall]
-    left: list[str]
-
-
 class Watermark:
     """The pages that were dealt out and are not passed.
 
@@ -174,7 +161,7 @@ class Watermark:
         """Whether each row that was dealt is done."""
         return all(page.watermark == len(page.became) for page in self._pages)
 
-    def passed(self) -> Iterator[Done]:
+    def passed(self) -> Iterator[Landing]:
         """What it has passed since it was asked last, page by page."""
         while self._pages:
             page = self._pages[0]
@@ -182,45 +169,26 @@ class Watermark:
             while end > page.passed and page.chosen.passes[end - 1].cursor.size() > LONGEST_CURSOR:
                 end -= 1  # the checkpoint cannot be written behind it
             if end > page.passed:
-                yield self._done(page, end)
+                yield self._landing(page, end)
             if end < len(page.became):
                 return
             self._pages.popleft()
 
-    def _done(self, page: DealtPage, end: int) -> Done:
+    def _landing(self, page: DealtPage, end: int) -> Landing:
         begin, page.passed = page.passed, end
         part = page.chosen.part(begin, end)
         delivered = page.became.count(DONE, begin, end)
         calls = [page.calls.pop(at) for at in sorted(page.calls) if at < end]
-        batch_id = calls[-1].batch_id if calls else self.batch_id
-        limits, call = (
-            self._limits,
-            verdict.EndedCall(part, verdict.Verdict(passes=len(part.passes), delivered=delivered)),
-        )
-
-        def change(state: State, now: datetime) -> State:
-            return verdict.ended(
-                state,
-                call,
-                limits=limits,
-                batch_id=batch_id,
-                metadata={"row_count": delivered},
-                release=False,
-                now=now,
-                memory=page.rows.memory,
-                facts=page.rows.page.facts,
-            )
-
-        to = part.passes[-1].cursor
-        self._progress.reached = to
-        return Done(
-            change=change,
-            batch_id=batch_id,
+        self._progress.reached = part.passes[-1].cursor
+        return Landing(
+            part,
+            Verdict(passes=len(part.passes), delivered=delivered),
+            calls[-1].batch_id if calls else self.batch_id,
             after=page.cursor_before(begin),
-            to=to,
             cursors=page.rows.cursors(end, begin=begin, without=page.without),
-            positions=end - begin,
             calls=calls,
+            memory=page.rows.memory,
+            facts=page.rows.page.facts,
         )
 
     def above(self, known: LanesDone | None) -> Above:
@@ -245,7 +213,8 @@ class Watermark:
             if goes_on[lane]:
                 ends[lane], left_before = cursor, len(left)
         calls = [call for page in self._pages for _, call in sorted(page.calls.items())]
+        cursors = [row.cursor for row in rows]
         if not self._keyed:
-            return Above(ends, rows, calls, [])
+            return Above(ends, cursors, calls)
         before = set(known.left).difference(row.id for row in rows) if known is not None and known.left else set()
-        return Above(ends, rows, calls, sorted(before.union(row.id for row in left[:left_before])))
+        return Above(ends, cursors, calls, sorted(before.union(row.id for row in left[:left_before])))

@@ -1,23 +1,23 @@
-"""What follows from the end of a call, as a value, and what the PUT after it makes of a document.
+"""What follows from the end of a call, as a value, and what it changes in a document.
 
-A verdict can be printed and compared. It holds everything that was decided, the jitter of its delays included: the PUT
+A verdict can be printed and compared. It holds everything that was decided, the jitter of its delays included: a PUT
 may be made again on another document, after an operator's change, and must give the same delays and lists. Only the
 count of failures in a row may be relative to that document, since an operator may have resumed meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
-from poller.model import aside, backoff, lanes, transitions, window
+from poller.model import aside, backoff, lanes, window
 from poller.model.aside import Limits, RowFacts
 from poller.model.cursor import Cursor
-from poller.model.document import DeliveryError, State
+from poller.model.document import State
 from poller.model.handover import Plan
-from poller.model.limits import HIGHEST_COUNT, LONGEST_REASON
+from poller.model.limits import HIGHEST_COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,80 +170,3 @@ def passed(state: State, plan: Plan, passes: int, done: int, now: datetime) -> S
 def _positions(state: State, plan: Plan, passes: int) -> dict[str, int]:
     """The positions that the rows passed get, by their ids."""
     return {id_: state.checkpoint.position + place for id_, place in plan.places(passes).items()}
-
-
-# --- whole writes -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class EndedCall:
-    """A verdict on its way into a document.
-
-    Attributes:
-        error: of the call, None if it has none. blame: what failed, for the reason of a halt.
-    """
-
-    plan: Plan
-    verdict: Verdict
-    error: DeliveryError | None = None
-    blame: str = "a row"
-
-
-def ended(
-    state: State,
-    call: EndedCall,
-    *,
-    limits: Limits,
-    batch_id: str,
-    metadata: dict[str, Any],
-    release: bool,
-    now: datetime,
-    memory: dict[str, Any] | None = None,
-    facts: Mapping[str, Any] | None = None,
-) -> State:
-    """The PUT after the call. With `release` (nothing else is to be done) or if the verdict says so, the lease is given
-    back by it. `memory`, `facts`: as `transitions.commit`."""
-    releases = release or call.verdict.releases
-    if call.verdict.passes:
-        state = transitions.commit(
-            state,
-            cursor=call.plan.passes[call.verdict.passes - 1].cursor,
-            batch_id=batch_id,
-            metadata=metadata,
-            release=releases,
-            now=now,
-            memory=memory,
-            facts=facts,
-        )
-    elif releases:
-        state = transitions.release(state, give_back=False, now=now)
-    else:
-        state = transitions.renew(state, now=now)
-    return applied(state, call, limits=limits, now=now)
-
-
-def closed(state: State, calls: Sequence[EndedCall], *, limits: Limits, release: bool, now: datetime) -> State:
-    """The PUT with which lanes stop: what the calls that failed change. With `release`, or if one of them says so, it
-    gives the lease back."""
-    fails = any(one.verdict.releases for one in calls)
-    if release or fails:
-        state = transitions.release(state, give_back=not fails, now=now)
-    else:
-        state = transitions.renew(state, now=now)
-    for one in calls:
-        state = applied(state, one, limits=limits, now=now)
-    return state
-
-
-def applied(state: State, call: EndedCall, *, limits: Limits, now: datetime) -> State:
-    """What a call changes beside checkpoint and lease."""
-    verdict, error = call.verdict, call.error
-    state = apply(state, call.plan, verdict, limits=limits, now=now)
-    if verdict.failed and error is not None:
-        state = state.model_copy(update={"delivery": state.delivery.model_copy(update={"last_error": error})})
-    failures = backoff.failures_of(state)
-    if verdict.halts or 0 < verdict.halts_at <= failures:
-        line = "" if error is None else f": {error.type}{f': {error.message}' if error.message else ''}"
-        often = "was rejected" if verdict.halts else f"failed {transitions.times(failures)}"
-        state = transitions.halt(state, reason=f"{call.blame} {often}{line}"[:LONGEST_REASON], now=now)
-    return state

@@ -11,14 +11,14 @@ FAILING = (
             Edit("delivery/batches.py", "[row for row in of_page(found.listed) if row.id in call.errors],", "[],"),
             Edit(
                 "delivery/batches.py",
-                "        self._progress.reached = done.to\n",
+                "        self._progress.reached = landing.to\n",
                 "        self._recorder.open(\n"
                 "            [row for row in of_page(found.listed) if row.id in call.errors],\n"
                 "            errors=call.errors,\n"
                 "            rejected=call.report.rejected,\n"
                 "            failures=found.failures,\n"
                 "        )\n"
-                "        self._progress.reached = done.to\n",
+                "        self._progress.reached = landing.to\n",
             ),
         ),
         "the record of .* is missing",
@@ -38,10 +38,10 @@ FAILING = (
         (
             Edit(
                 "delivery/retries.py",
-                "        self._tenure.commit(ended, batch_id=call.batch_id, ends=False)\n",
+                "        self._committer.now(Put([Landing(Plan(), found, call.batch_id)]))\n",
                 "        if call.failure is None:\n"
                 "            self._recorder.delivered(row, call.key)\n"
-                "        self._tenure.commit(ended, batch_id=call.batch_id, ends=False)\n",
+                "        self._committer.now(Put([Landing(Plan(), found, call.batch_id)]))\n",
             ),
         ),
         "the record of .* is delivered",

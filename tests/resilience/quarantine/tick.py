@@ -15,7 +15,8 @@ from poller.model import applied, aside, backoff, handover, judging, transitions
 from poller.model.aside import Limits, RowFacts
 from poller.model.document import DeliveryError, State, WaitingRow
 from poller.model.handover import Mode, Plan
-from poller.model.verdict import EndedCall, Report, ended, opens
+from poller.model.put import Landing, Put, written
+from poller.model.verdict import Report, opens
 from tests.resilience.quarantine.handler import Call, Cancelled, Handler
 from tests.resilience.quarantine.laws import Laws
 from tests.resilience.quarantine.world import TTL, Version, World, place
@@ -266,10 +267,10 @@ class Tick(Writer):
         for row in opened:
             yield from self.open_record(row)
         world.say(self.name, f"{call.report.end}: passes {verdict.passes}, opens {[row.id for row in opened]}")
-        ending = EndedCall(chosen, verdict, FAILED if verdict.failed else None)
+        put = Put([Landing(chosen, verdict, "b", FAILED if verdict.failed else None)])
 
         def end(state: State, now: datetime) -> State:
-            return ended(state, ending, limits=settings.limits, batch_id="b", metadata={}, release=False, now=now)
+            return written(state, put, limits=settings.limits, columns=(), now=now)
 
         yield from self.put(end, "ended", call)
         return verdict.releases or verdict.halts

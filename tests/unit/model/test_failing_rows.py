@@ -10,10 +10,11 @@ from poller.model.aside import Limits, RowFacts
 from poller.model.cursor import Cursor
 from poller.model.document import Change, DeliveryError, State
 from poller.model.handover import Mode, Plan
-from poller.model.verdict import EndedCall, Report, ended
+from poller.model.put import Landing, Put, written
+from poller.model.verdict import Report
 
 NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
-ERROR = DeliveryError(type="ValueError")
+ERROR = DeliveryError(type="ValueError", at=NOW)
 LIMITS = Limits(max_attempts=2, max_aside=2, max_quarantined=3)
 
 
@@ -55,8 +56,8 @@ def after(
     verdict = judging.judge(state, chosen, report or Report(), mode=mode, limits=limits, jitter=1.0)
     if meanwhile:
         state = transitions.resume(state, change=Change(id="r", kind="resume", by="ann"), now=NOW)
-    call = EndedCall(chosen, verdict, ERROR if verdict.failed else None)
-    return ended(state, call, limits=limits, batch_id="b", metadata={}, release=True, now=NOW)
+    landing = Landing(chosen, verdict, "b", ERROR if verdict.failed else None)
+    return written(state, Put([landing], release=True), limits=limits, columns=(), now=NOW)
 
 
 def fresh() -> State:

@@ -7,14 +7,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from poller.model import aside, handover, judging, transitions, verdict
+from poller.model import aside, handover, judging, put, transitions, verdict
 from poller.model.aside import Limits, RowFacts
 from poller.model.backoff import Backoff
 from poller.model.changes import to_pause
 from poller.model.cursor import Cursor
 from poller.model.document import Change, DeliveryError, State
 from poller.model.handover import Mode, Plan
-from poller.model.verdict import EndedCall, Report, Verdict
+from poller.model.put import Above, Landing, Put
+from poller.model.verdict import Report, Verdict
 
 NOW = datetime(2026, 4, 7, 1, 23, 45, tzinfo=UTC)
 LIMITS = Limits(max_attempts=3, max_aside=10, max_quarantined=100, backoff=Backoff(1.0, 300.0))
@@ -46,8 +47,8 @@ def judged(report: Report, mode: Mode, *, lane: bool = False, jitter: float = 0.
 
 
 def written(state: State, found: Verdict) -> State:
-    call = EndedCall(PLAN, found, DeliveryError(type="ValueError") if found.failed else None)
-    return verdict.ended(state, call, limits=LIMITS, batch_id="b", metadata={}, release=False, now=NOW)
+    landing = Landing(PLAN, found, "b", DeliveryError(type="ValueError") if found.failed else None)
+    return put.written(state, Put([landing]), limits=LIMITS, columns=(), now=NOW)
 
 
 @pytest.mark.parametrize("lane", [False, True], ids=["at the checkpoint", "in a lane"])
@@ -80,7 +81,8 @@ def test_a_write_made_again_gives_the_same_delays_and_lists(report: str, mode: M
 @pytest.mark.parametrize("report", REPORTS)
 def test_a_lane_leaves_rows_behind_and_moves_no_checkpoint(report: str, mode: Mode) -> None:
     found = judged(REPORTS[report], mode, lane=True)
-    after = verdict.closed(held(), [EndedCall(PLAN, found)], limits=LIMITS, release=False, now=NOW)
+    ends = Put(above=Above([None]), failed=[Landing(PLAN, found, "b")])
+    after = put.written(held(), ends, limits=LIMITS, columns=(), now=NOW)
     assert after.checkpoint.cursor is None
     assert after.checkpoint.position == 0
     assert {one.id for one in (*after.aside, *after.quarantine)} == {one.id for one in found.listed}
@@ -113,3 +115,24 @@ def test_a_try_of_a_row_aside_is_a_verdict_too(report: Report, lists: tuple[list
     after = verdict.apply(state, handover.Plan(), found, limits=LIMITS, now=NOW)
     assert ([one.id for one in after.aside], [one.id for one in after.quarantine]) == lists
     assert after.retrying is None
+
+
+def test_batches_that_share_a_write_are_passed_in_order_and_release_once() -> None:
+    first, second = (row(1), row(2)), (row(3),)
+    landings = [
+        Landing(Plan(rows=rows, passes=rows), Verdict(passes=len(rows), delivered=len(rows)), batch_id)
+        for rows, batch_id in ((first, "a"), (second, "b"))
+    ]
+    together = Put(landings, release=True, drained=True)
+    assert (together.to, together.gives_back, together.batch_id) == (row(3).cursor, True, "b")
+    after = put.written(held(), together, limits=LIMITS, columns=(), now=NOW)
+    assert (after.checkpoint.cursor, after.checkpoint.position) == (row(3).cursor, 3)
+    assert (after.lease.owner_id, after.checkpoint.last_successful_batch_id) == (None, "b")
+    alone = put.written(held(), Put(landings[:1]), limits=LIMITS, columns=(), now=NOW)
+    assert (alone.lease.owner_id, alone.checkpoint.cursor) == ("vm1", row(2).cursor)
+
+
+def test_an_error_without_a_time_gets_that_of_the_write() -> None:
+    after = written(held(), judged(Report("raised"), "block"))
+    assert after.delivery.last_error is not None
+    assert after.delivery.last_error.at == NOW
