@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from poller.delivery.context import Context
+from poller.delivery.errands import errand, look_around, stopped
 from poller.delivery.leased import LeasedDelivery, Purpose
-from poller.delivery.preflight import refusal_of, stopped_by
 from poller.delivery.recheck import Recheck
 from poller.delivery.sizes import rows_that_fit
 from poller.errors import PollerError
 from poller.handler.call import Handler
-from poller.lease.state_file import Conflict
 from poller.ports import Bound, Page
 
 LATE = Purpose("late", run="recheck-")
 """Rows behind the checkpoint."""
-
-
-class _Stopped(PollerError):
-    """The poller is paused or halted: nothing is delivered."""
-
-    exit_code = 3
 
 
 def redeliver(
@@ -29,60 +22,28 @@ def redeliver(
     the batch in hand end."""
     if not found.rows:
         return
-    delivery = _acquire(context, handler)
-    tenure = delivery.tenure
-    try:
-        with delivery:
-            begin = 0
-            while begin < len(found.rows):
-                if begin:
-                    tenure.yield_to_operator()
-                    tenure.renew()  # no commit between two batches shows that somebody paused
-                if tenure.paused:
-                    raise _Stopped(
-                        f"{context.name} was paused after {found.redelivered} of {len(found.rows)} late rows.",
-                        next_step=f"To go on: poller resume {context.name}, and the same command again.",
-                    )
-                begin = _deliver(context, delivery, found, begin)
-    except BaseException as error:
-        _record(context, found, by or tenure.owner_id, reason)
-        if tenure.remaining() > 0:
-            delivery.give_back()
-        elif tenure.cancelled is not None:
-            delivery.record_loss("")
-        context.settle()
-        if tenure.cancelled is not None and isinstance(error, Exception):
-            raise _Stopped(
-                f"{context.name} was {stopped_by('cancelled', tenure.cancelled)}, after {found.redelivered} of "
-                f"{len(found.rows)} late rows.",
-                next_step=f"To go on: poller resume {context.name}, and the same command again.",
-            ) from error
-        raise
-    _record(context, found, by or tenure.owner_id, reason)
-    try:
-        if tenure.remaining() > 0:
-            tenure.release(give_back=False)
-    finally:
-        context.settle()
 
+    def so_far() -> str:
+        return f", after {found.redelivered} of {len(found.rows)} late rows"
 
-def _acquire(context: Context, handler: Handler) -> LeasedDelivery:
-    """Raises: LeaseHeld, PollerError (paused or halted), FingerprintMismatch, LeaseLost, StoreError."""
-    file = context.file
-    copy = file.read_existing()
-    refusal = refusal_of(context, copy)
-    if refusal is None:
-        try:
-            return LeasedDelivery.acquire(context, handler, copy, LATE)
-        except Conflict as changed:
-            copy = changed.found or copy
-    elif refusal.outcome != "held_elsewhere":
-        raise _Stopped(f"{context.name} is {refusal.error}.", next_step=f"Run: poller resume {context.name}")
-    raise copy.lease_held(
-        "Another owner took the lease first." if refusal is None else f"{refusal.error}.",
-        expires_in=copy.availability(file.timing, context.runtime.monotonic()).expires_in,
-        next_step="Try again when its tick is over, or pause the poller.",
-    )
+    def record(delivery: LeasedDelivery) -> None:
+        many = f"{found.redelivered} of {len(found.rows)} late row{'' if len(found.rows) == 1 else 's'} delivered"
+        context.audit.add(
+            "recheck",
+            by=by or delivery.tenure.owner_id,
+            reason=f"{many}: {reason}" if reason else many,
+            before=None,
+            after={"redelivered": found.redelivered},
+        )
+
+    with errand(context, handler, LATE, so_far=so_far, record=record) as (delivery, _):
+        begin = 0
+        while begin < len(found.rows):
+            if begin:
+                look_around(delivery.tenure)
+            if delivery.tenure.paused:
+                raise stopped(context, f"paused{so_far()}")
+            begin = _deliver(context, delivery, found, begin)
 
 
 def _deliver(context: Context, delivery: LeasedDelivery, found: Recheck, begin: int) -> int:
@@ -107,14 +68,3 @@ def _deliver(context: Context, delivery: LeasedDelivery, found: Recheck, begin: 
     context.delivery_log.add_now(context.runtime.utcnow(), None, cursors, covers=False)
     found.redelivered += len(cursors)
     return end
-
-
-def _record(context: Context, found: Recheck, by: str, reason: str | None) -> None:
-    many = f"{found.redelivered} of {len(found.rows)} late row{'' if len(found.rows) == 1 else 's'} delivered"
-    context.audit.add(
-        "recheck",
-        by=by,
-        reason=f"{many}: {reason}" if reason else many,
-        before=None,
-        after={"redelivered": found.redelivered},
-    )

@@ -16,18 +16,20 @@ from typing import Literal, TypeAlias
 from poller.delivery.calls import Call, Calls
 from poller.delivery.context import Context
 from poller.delivery.current_row import CurrentRow, current_row
+from poller.delivery.errands import errand, look_around
 from poller.delivery.leased import LeasedDelivery, Purpose
-from poller.delivery.preflight import refusal_of, stopped_by
 from poller.delivery.progress import Progress
 from poller.delivery.recorder import Recorder
 from poller.delivery.retries import killed
-from poller.errors import PollerError, StateCorrupt, StoreError
+from poller.errors import StateCorrupt, StoreError
 from poller.handler.call import Handler
-from poller.lease.state_file import Conflict
-from poller.model import aside, transitions
+from poller.model import aside
 from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, State, WaitingRow
+from poller.model.handover import Plan
+from poller.model.put import Landing, Put, written
+from poller.model.verdict import Verdict
 from poller.observability.otel import recorded
 from poller.ports import Bound, Page, Row
 
@@ -37,12 +39,6 @@ REPLAY = Purpose("replay", run="replay-")
 """Rows that wait."""
 Version: TypeAlias = Literal["recorded", "current", "as-it-was"]
 """From its record if the table still has that version; as the table has it now; from its record whatever happened."""
-
-
-class Stopped(PollerError):
-    """The poller is paused or halted: nothing is handed over."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,58 +93,24 @@ class _Refused(Exception):
 
 def replay(context: Context, wanted: Replay, handler: Handler, *, by: str, reason: str | None = None) -> None:
     """See `poller.admin.quarantine.replay`. `wanted.results` says what became of each row, also where this raises."""
-    delivery, before = _acquire(context, handler)
-    tenure = delivery.tenure
-    replaying = _Replaying(context, delivery, wanted, by, reason)
-    try:
-        with delivery:
-            killed(replaying.recorder, before)
-            replaying.run()
-    except BaseException as error:
-        if tenure.remaining() > 0:
-            delivery.give_back()
-        elif tenure.cancelled is not None:
-            delivery.record_loss("")
-            if isinstance(error, Exception):
-                raise Stopped(
-                    f"{context.name} was {stopped_by('cancelled', tenure.cancelled)}.",
-                    next_step=f"To go on: poller resume {context.name}, and the same command again.",
-                ) from error
-        raise
-    else:
-        if tenure.remaining() > 0:
-            tenure.release(give_back=False)
-    finally:
-        replaying.record()
-        context.settle()
+    jitter = context.runtime.jitter(0.0, 1.0)
 
+    def begins(state: State, now: datetime) -> State:
+        """A try of an owner that was killed counts now (failures 5)."""
+        state = aside.killed(state, limits=context.options.limits, jitter=jitter, now=now)
+        return aside.parking_ended(state)
 
-def _acquire(context: Context, handler: Handler) -> tuple[LeasedDelivery, State]:
-    """The lease, and the document from before. A try of an owner that was killed counts now (failures 5).
+    def record(_: LeasedDelivery) -> None:
+        """The audit trail says who did it, and how far it came."""
+        done = [one.row.id for one in wanted.results if one.done]
+        if any(not one.refused for one in wanted.results):
+            after = {"replayed": len(done), "rows": done}
+            context.audit.add("quarantine replay", by=by, reason=reason, before=None, after=after)
 
-    Raises: LeaseHeld, Stopped, FingerprintMismatch, ConfigError, LeaseLost, StoreError.
-    """
-    file, runtime = context.file, context.runtime
-    copy = file.read_existing()
-    refusal = refusal_of(context, copy)
-    if refusal is None:
-        jitter = runtime.jitter(0.0, 1.0)
-
-        def begins(state: State, now: datetime) -> State:
-            state = aside.killed(state, limits=context.options.limits, jitter=jitter, now=now)
-            return aside.parking_ended(state)
-
-        try:
-            return LeasedDelivery.acquire(context, handler, copy, REPLAY, begins=begins), copy.state
-        except Conflict as changed:
-            copy = changed.found or copy
-    elif refusal.outcome != "held_elsewhere":
-        raise Stopped(f"{context.name} is {refusal.error}.", next_step=f"Run: poller resume {context.name}")
-    raise copy.lease_held(
-        "Another owner took the lease first." if refusal is None else f"{refusal.error}.",
-        expires_in=copy.availability(file.timing, runtime.monotonic()).expires_in,
-        next_step="Try again when its tick is over, or pause the poller.",
-    )
+    with errand(context, handler, REPLAY, begins=begins, record=record) as (delivery, before):
+        replaying = _Replaying(context, delivery, wanted, by, reason)
+        killed(replaying.recorder, before)
+        replaying.run()
 
 
 class _Replaying:
@@ -172,8 +134,7 @@ class _Replaying:
         SourceError."""
         for number, id_ in enumerate(self._wanted.ids):
             if number:
-                self._tenure.yield_to_operator()
-                self._tenure.renew()  # whatever was changed beside us is seen
+                look_around(self._tenure)
             state = self._tenure.state
             row = next((one for one in (*state.aside, *state.quarantine) if one.id == id_), None)
             if row is None:
@@ -183,19 +144,6 @@ class _Replaying:
             if self._wanted.stopped is not None:
                 return
             self._wanted.results.append(self._one(state, row))
-
-    def record(self) -> None:
-        """The audit trail says who did it, and how far it came."""
-        results = self._wanted.results
-        done = sum(1 for one in results if one.done)
-        if any(not one.refused for one in results):
-            self._context.audit.add(
-                "quarantine replay",
-                by=self._by,
-                reason=self._reason,
-                before=None,
-                after={"replayed": done, "rows": [one.row.id for one in results if one.done]},
-            )
 
     def _one(self, state: State, row: WaitingRow) -> Replayed:
         try:
@@ -224,11 +172,13 @@ class _Replaying:
 
     def _done(self, row: WaitingRow, batch_id: str) -> Replayed:
         """It waits no longer."""
+        options = self._context.options
+        put = Put([Landing(Plan(), Verdict(tried=row.id, worked=True), batch_id)])
 
-        def ended(state: State, now: datetime) -> State:
-            return aside.worked(transitions.renew(state, now=now), row.id)
+        def change(state: State, now: datetime) -> State:
+            return written(state, put, limits=options.limits, columns=options.ordering_key, now=now)
 
-        self._tenure.commit(ended, batch_id=batch_id, ends=False)
+        self._tenure.commit(change, batch_id=batch_id, ends=False)
         recorded().row_settled(self._context.name, "replayed")
         self._say(row, None)
         return Replayed(row, done=True)

@@ -21,7 +21,7 @@ from poller.admin.quarantine.replay import NotHandedOver, replay
 from poller.admin.refusals import Refused, WrongArgument
 from poller.admin.request import Request
 from poller.app import App, Named
-from poller.delivery.replay import Stopped
+from poller.delivery.errands import Stopped
 from poller.errors import (
     CommitError,
     ConfigError,

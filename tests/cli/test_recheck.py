@@ -146,7 +146,7 @@ def test_a_pause_ends_a_redelivery_after_the_batch_in_hand(project: Project) -> 
     assert project.run("pause", "orders", "--yes").code == 0
     (project.folder / "wait").unlink()
     ended = end(redelivering)
-    assert (ended.code, "paused after 2 of 5" in ended.err) == (3, True), ended.err
+    assert (ended.code, "paused, after 2 of 5" in ended.err) == (3, True), ended.err
     assert [line.split()[1] for line in project.lines("seen")] == ["500", "501"]
     assert project.run("resume", "orders", "--yes").code == 0
     assert recheck(project, "--redeliver", "--yes")["redelivered"] == 3
