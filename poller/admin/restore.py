@@ -41,11 +41,16 @@ def find_checkpoint(poller: WiredPoller, name: str | os.PathLike[str]) -> Origin
     body = _local(Path(name))
     if body is not None:
         return _read(operator, body, location=f"file {name}", app=poller.app_name)
-    backup = name if name.startswith("backups/") else operator.backups + name
+    return find_backup(poller, name if name.startswith("backups/") else operator.backups + name)
+
+
+def find_backup(poller: WiredPoller, backup: str) -> Origin:
+    """A backup in the store, by its whole name. Raises: as `find_checkpoint`."""
+    operator = operator_of(poller, KIND)
     found = operator.store.read(backup)
     if not isinstance(found, Found):
         raise WrongArgument(
-            f"There is neither a file {name} nor a backup {backup} in the store.", next_step=_newest(operator)
+            f"There is neither a file {backup} nor a backup of that name in the store.", next_step=_newest(operator)
         )
     return _read(operator, found.body, location=operator.store.locate(backup), app=poller.app_name)
 

@@ -7,98 +7,23 @@ is read again. Rows that lie between count as delivered: they were delivered, or
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
 
-from poller.admin.change import Change, Undo, Undoing
+from poller.admin.change import Change, Undoing
+from poller.admin.change_records import ChangeRecord, backup_of, records_of_changes, taken_back
 from poller.admin.changes import Changes
-from poller.admin.editor import Operator
 from poller.admin.pausing import Pause, Resume
 from poller.admin.quarantine.discard import Discard
 from poller.admin.quarantine.undo import Relist, Unlist
 from poller.admin.refusals import Refused, WrongArgument, clean, shown
-from poller.admin.restore import Restore, find_checkpoint
-from poller.errors import StateCorrupt
-from poller.model.changes import summary
-from poller.model.document import State, decode
+from poller.admin.restore import Restore, find_backup
+from poller.journal.quarantine.record import is_id
+from poller.model.document import State
 from poller.model.escape import cut
-from poller.model.result import ResultModel
-from poller.model.when import moment, parsed
-from poller.ports import Found
+from poller.model.when import moment
 
-SEARCHED = 500
-"""Among so many of the newest records of the audit trail."""
 MOST_SHOWN = 5
 """So many later changes are named."""
-_BY_KIND: Mapping[str, Undo] = {
-    "pause": "resume",
-    "cancel": "resume",
-    "reset-to-beginning": "restore",
-    "reset-to-cursor": "restore",
-    "reset-to-checkpoint": "restore",
-    "rebind": "restore",
-    "clone-checkpoint": "restore",
-    "import": "restore",
-    "quarantine discard": "relist",
-}
-"""Of records that do not say it themselves: of earlier versions, and of a first document."""
-_KINDS = frozenset({*_BY_KIND, "resume", "quarantine add", "undo"})
-_NEAR = timedelta(seconds=30)
-"""A backup was made at most so long before its change."""
-
-
-class UndoableChange(ResultModel):
-    """A change of one poller, as `poller undo --list` shows it."""
-
-    id: str
-    kind: str
-    at: str | None
-    by: str | None
-    reason: str | None
-    undo: str | None
-    """What takes it back: "resume", "pause", "restore" (of `backup`) or "relist"; null if nothing does."""
-    backup: str | None
-    """Of what it replaced: its name in the store."""
-    undone: bool
-    """It was taken back already."""
-
-
-class UndoListOutput(ResultModel):
-    """`poller undo --list --json`."""
-
-    name: str
-    app_name: str
-    document: str
-    changes: list[UndoableChange]
-    """Newest last."""
-    backups: list[str]
-    """Names in the store, newest last."""
-
-
-def list_changes(operator: Operator) -> UndoListOutput:
-    """The changes of a poller that its trail still holds, and its backups. Raises: StoreUnavailable, StoreDenied."""
-    records = _records(operator)
-    undone = _undone(records)
-    file = operator.file
-    changes = [
-        UndoableChange(
-            id=_text(one, "id") or "",
-            kind=_text(one, "kind") or "",
-            at=_text(one, "at"),
-            by=_text(one, "by"),
-            reason=_text(one, "reason"),
-            undo=_undo_of(one),
-            backup=_backup_of(operator, one) if _undo_of(one) == "restore" else None,
-            undone=one.get("id") in undone,
-        )
-        for one in records
-    ]
-    backups = sorted(operator.store.names(operator.backups))
-    return UndoListOutput(
-        name=file.poller_name, app_name=file.app_name, document=file.location, changes=changes, backups=backups
-    )
 
 
 def undo_of(on: Changes, change: str | None = None) -> Change:
@@ -106,147 +31,83 @@ def undo_of(on: Changes, change: str | None = None) -> Change:
 
     Raises: WrongArgument (there is none, or several), Refused (it cannot be taken back), StoreUnavailable, StoreDenied.
     """
-    name, records = on.name, _records(on.operator)
-    undone = _undone(records)
+    name, records = on.name, records_of_changes(on.operator)
+    undone = taken_back(records)
     if change is not None:
         wanted = clean(change, "change").strip().lower()
-        found = [one for one in records if wanted and str(one.get("id", "")).startswith(wanted)]
+        found = [one for one in records if wanted and one.id.startswith(wanted)]
         if len(found) != 1:
             what = "names several changes" if found else "names no change"
             raise WrongArgument(
                 f"change: {shown(change)} {what} of {name!r}.", next_step=f"Its changes: poller undo {name} --list"
             )
     else:
-        found = [one for one in records if one.get("kind") != "undo" and one.get("id") not in undone]
+        found = [one for one in records if one.kind != "undo" and one.id not in undone]
         if not found:
             raise WrongArgument(
                 f"There is no change of {name!r} to take back.", next_step=f"What happened: poller history {name}"
             )
-    later = records[records.index(found[-1]) + 1 :]
-    stays = [f"{one.get('kind')} {str(one.get('id'))[:8]}" for one in later if one.get("id") not in undone]
-    since = f" What was changed since then stays: {', '.join(map(cut, stays[-MOST_SHOWN:]))}." if stays else ""
-    return _taking_back(on, found[-1], undone, since)
-
-
-def _taking_back(on: Changes, record: Mapping[str, Any], undone: frozenset[str], since: str) -> Change:
-    """`since`: a sentence on later changes, for people. Raises: Refused."""
-    id_, kind, undo = str(record.get("id")), str(record.get("kind")), _undo_of(record)
-    at, by = parsed(_text(record, "at") or ""), cut(_text(record, "by") or "unknown")
-    why = _text(record, "reason")
-    when, because = f" of {moment(at)}" if at else "", f": {cut(why).rstrip('.')}" if why else ""
-    said = f"It takes back {kind} {id_[:8]}{when}, by {by}{because}.{since}"
-    if id_ in undone:
+    record = found[-1]
+    if record.id in undone:
         raise _refused(on, record, "it was taken back already")
-    match undo:
+    later = [one for one in records[records.index(record) + 1 :] if one.id not in undone]
+    return _taking_back(on, record, _said(record, later))
+
+
+def _said(record: ChangeRecord, later: list[ChangeRecord]) -> str:
+    """Which change it is, for people, and what stays."""
+    at, why = record.moment, record.reason
+    when, because = f" of {moment(at)}" if at else "", f": {cut(why).rstrip('.')}" if why else ""
+    said = f"It takes back {record.kind} {record.id[:8]}{when}, by {cut(record.by or 'unknown')}{because}."
+    stays = ", ".join(cut(f"{one.kind} {one.id[:8]}") for one in later[-MOST_SHOWN:])
+    return f"{said} What was changed since then stays: {stays}." if stays else said
+
+
+def _taking_back(on: Changes, record: ChangeRecord, said: str) -> Change:
+    """Raises: Refused."""
+    match record.undo:
         case "resume":
-            return UndoByResume(undid=id_, said=said)
+            return UndoByResume(undid=record.id, said=said)
         case "pause":
-            return UndoByPause(undid=id_, said=said)
+            return UndoByPause(undid=record.id, said=said)
         case "restore":
-            backup = _backup_of(on.operator, record)
+            operator = on.operator
+            backup = backup_of(operator, record, set(operator.store.names(operator.backups)))
             if backup is None:
                 raise _refused(on, record, "no backup of what it replaced is left, or there was nothing before it")
-            return UndoByRestore(find_checkpoint(on.poller, backup), undid=id_, said=said, backup=backup)
+            return UndoByRestore(find_backup(on.poller, backup), undid=record.id, said=said, backup=backup)
         case "relist":
-            after = record.get("after")
-            ids = tuple(str(one) for one in (after or {}).get("unlisted" if kind == Discard.kind else "listed", ()))
+            given_up = record.kind == Discard.kind
+            ids = tuple(filter(is_id, record.rows("unlisted" if given_up else "listed")))
             if not ids:
                 raise _refused(on, record, "its record names no row")
-            if kind == Discard.kind:
-                return Relist(ids=ids, undid=id_, said=said)
-            return Unlist(ids=ids, undid=id_, said=said)
-    before = record.get("before")
-    if kind == "resume" and isinstance(before, dict) and before.get("halted"):
-        raise _refused(on, record, "a halt cannot be made again: the batch is tried anew, and halts if it fails")
+            return (Relist if given_up else Unlist)(ids=ids, undid=record.id, said=said)
+    if record.kind == "resume" and record.before.get("halted"):
+        raise _refused(on, record, "a halt cannot be made again: the batch is tried again, and halts if it fails")
     raise _refused(on, record, "there is nothing that takes it back")
 
 
-def _refused(on: Changes, record: Mapping[str, Any], why: str) -> Refused:
-    kind, id_ = record.get("kind"), str(record.get("id"))[:8]
+def _refused(on: Changes, record: ChangeRecord, why: str) -> Refused:
     return Refused(
-        f"{on.name}: {kind} {id_} cannot be taken back: {why}. Nothing was changed.",
+        f"{on.name}: {cut(record.kind)} {record.id[:8]} cannot be taken back: {why}. Nothing was changed.",
         next_step=f"Other changes, and backups: poller undo {on.name} --list",
     )
-
-
-# --- the records ------------------------------------------------------------------------------------------------------
-
-
-def _records(operator: Operator) -> list[dict[str, Any]]:
-    """An operator's changes, newest last; the newest may stand in the document alone."""
-    entries = operator.audit.entries(limit=SEARCHED)
-    try:
-        copy = operator.file.read()
-    except StateCorrupt:
-        copy = None
-    last = None if copy is None else copy.state.control.last_change
-    if last is not None and all(entry.get("id") != last.id for entry in entries):
-        entries.append(last.record())
-    return [entry for entry in entries if entry.get("kind") in _KINDS]
-
-
-def _undone(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Ids of changes that are taken back: by an undo that was not taken back itself."""
-    undone: set[str] = set()
-    for record in reversed(records):
-        if record.get("undid") and record.get("id") not in undone:
-            undone.add(str(record["undid"]))
-    return frozenset(undone)
-
-
-def _undo_of(record: Mapping[str, Any]) -> Undo | None:
-    """What takes it back, by what it says, or by its kind."""
-    known: dict[object, Undo] = {"pause": "pause", "resume": "resume", "restore": "restore", "relist": "relist"}
-    said = record.get("undo")
-    if said in known:
-        return known[said]
-    kind, before = str(record.get("kind")), record.get("before")
-    if kind == "resume":
-        return "pause" if isinstance(before, dict) and before.get("paused") else None
-    return _BY_KIND.get(kind)
-
-
-def _backup_of(operator: Operator, record: Mapping[str, Any]) -> str | None:
-    """Of what it replaced: as it says itself; else the newest one made shortly before it of a document that is as the
-    record says."""
-    named = record.get("backup")
-    if isinstance(named, str):
-        return named if isinstance(operator.store.read(named), Found) else None
-    at, before = parsed(_text(record, "at") or ""), record.get("before")
-    if at is None or not isinstance(before, dict):
-        return None
-    for name in sorted(operator.store.names(operator.backups), reverse=True):
-        made = _made_at(name, like=at)
-        if made is None or abs(at - made) > _NEAR:
-            continue
-        found = operator.store.read(name)
-        try:
-            state = decode(found.body, location=name) if isinstance(found, Found) else None
-        except StateCorrupt:
-            continue
-        if state is not None and all(before.get(key) == value for key, value in summary(state).items()):
-            return name
-    return None
-
-
-def _made_at(backup: str, *, like: datetime) -> datetime | None:
-    try:
-        return datetime.strptime(backup.rpartition("/")[2], "%Y%m%dT%H%M%S_%fZ.json").replace(tzinfo=like.tzinfo)
-    except ValueError:
-        return None
-
-
-def _text(record: Mapping[str, Any], key: str) -> str | None:
-    value = record.get(key)
-    return None if value is None else str(value)
-
-
-# --- the changes ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class UndoByResume(Undoing, Resume):
     """Of a pause or a cancel."""
+
+    def nothing(self, on: Changes, state: State) -> str | None:
+        """Raises: Refused, if it was halted since: a resume would end that too."""
+        if not state.control.paused:
+            return f"{on.name} is not paused any more."
+        if state.control.halted:
+            raise Refused(
+                f"{on.name} is halted as well, and a resume would end both. Nothing was changed.",
+                next_step=f"If that is meant: poller resume {on.name}",
+            )
+        return super().nothing(on, state)
 
 
 @dataclass(frozen=True)

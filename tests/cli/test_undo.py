@@ -267,3 +267,66 @@ def test_a_program_takes_a_change_back(project: Project) -> None:
         with pytest.raises(Refused, match="taken back already"):
             poller.undo(reset.id)
     assert place(console) == 5
+
+
+def appended(console: Console, **record: Any) -> None:
+    """A line in the trail, as whoever may append to it writes one."""
+    with console.store() as store:
+        store.append(TRAIL, json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    "backup", ["state/shop/orders.json", "../poller.toml", "/etc/passwd", "backups/shop/invoices/x.json", "kept.json"]
+)
+def test_what_a_line_of_the_trail_calls_a_backup_is_read_only_if_it_is_one(project: Project, backup: str) -> None:
+    console = ran(project)
+    exported(console)
+    appended(console, id="beef", kind="rebind", undo="restore", backup=backup)
+    console.refused(3, "undo", "orders", "--change", "beef", "--yes", says="no backup of what it replaced is left")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"id": {"a": 1}, "kind": "rebind", "at": 5, "before": [1], "after": "x", "by": ["ada"], "undid": {}},
+        {"id": "beef", "kind": ["rebind"]},
+        {"id": "beef", "kind": "quarantine discard", "after": {"unlisted": {"a": 1}}},
+        {"id": "beef", "kind": "quarantine discard", "after": {"unlisted": ["../../state", 7, "\x1b[2J"]}},
+        {"id": "beef", "kind": "quarantine add", "undo": {"a": 1}, "after": {"listed": "all"}},
+    ],
+    ids=["types", "a kind that is none", "an object of rows", "ids that are none", "a text of rows"],
+)
+def test_a_line_of_the_trail_that_is_wrong_changes_nothing(project: Project, record: dict[str, Any]) -> None:
+    console = ran(project)
+    console.done("pause", "orders", "--yes")
+    appended(console, **record)
+    assert console.run("undo", "orders", "--list").code == 0
+    before = console.everything()
+    assert console.run("undo", "orders", "--change", "beef", "--yes").code in (2, 3)
+    assert console.everything() == before
+
+
+def test_a_halt_is_not_ended_with_the_pause_that_is_taken_back(project: Project) -> None:
+    console = ran(project)
+    console.done("pause", "orders", "--yes")
+    console.edit(control={"halted": True})
+    console.refused(3, "undo", "orders", "--yes", says="is halted as well")
+
+
+def test_a_pause_that_is_over_is_not_taken_back(project: Project) -> None:
+    console = ran(project)
+    output = console.done("pause", "orders", "--yes")
+    console.edit(control={"paused": False})
+    again = console.done("undo", "orders", "--change", output["id"], "--yes")
+    assert (again["changed"], again["notes"]) == (False, ["orders is not paused any more."])
+
+
+def test_a_row_of_which_another_version_waits_is_not_listed_again(project: Project) -> None:
+    console = waiting(project)
+    pending = console.state()["quarantine"]
+    console.done("quarantine", "discard", "orders", "--all", "--yes")
+    newer = {**pending[0], "id": "00000000000000ff"}
+    console.edit(quarantine=[newer])
+    output = undone(console)
+    assert [row["id"] for row in output["rows"]] == [row_id(4)]
+    assert any("Of 1 more the record is gone, or another version waits" in note for note in output["notes"])

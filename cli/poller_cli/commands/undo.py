@@ -12,7 +12,7 @@ from poller_cli.commands.options import Fenced
 from poller_cli.session import NamedArgument, Session
 
 if TYPE_CHECKING:
-    from poller.admin.undo import UndoableChange, UndoListOutput
+    from poller.admin.change_records import UndoableChange, UndoListOutput
 
 
 def undo(
@@ -34,8 +34,9 @@ def undo(
 
     Example: poller undo orders --change 1a2b3c4d
     """
+    from poller.admin.change_records import list_changes
     from poller.admin.changes import Changes
-    from poller.admin.undo import list_changes, undo_of
+    from poller.admin.undo import undo_of
     from poller_cli.output.change_report import Report
     from poller_cli.terminal.printing import print_json
 

@@ -11,12 +11,12 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from poller import observability
+from poller.admin.change_records import UndoListOutput
 from poller.admin.change_result import ChangeOutput
 from poller.admin.health import Health
 from poller.admin.history import HistoryOutput
 from poller.admin.quarantine.listing import QuarantineOutput, QuarantineShowOutput
 from poller.admin.quarantine.replay import QuarantineReplayOutput
-from poller.admin.undo import UndoListOutput
 from poller.backfill.result import BackfillOutput
 from poller.backfill.watch import WatchOutput
 from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions

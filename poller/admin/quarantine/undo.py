@@ -95,16 +95,22 @@ class Relist(_OfRows):
         return relisted
 
     def _again(self, state: State) -> list[QuarantineRecord]:
+        """Those that are not listed, nor a version of them."""
         listed = every_row(state)
-        return [one for one in self.records if one.id not in listed]
+        rows = {row.pk for row in listed.values()}
+        return [one for one in self.records if one.id not in listed and one.pk not in rows]
 
     def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
         return [ChangedRow(id=one.id, pk=one.cursor.tiebreaker or {}, status="pending") for one in self._again(state)]
 
     def notes(self, on: Changes, state: State) -> Sequence[str]:
-        notes = [*super().notes(on, state), f"Wait for a person again: poller quarantine list {on.name}"]
-        gone = len([id_ for id_ in self.ids if id_ not in every_row(state)]) - len(self._again(state))
-        return [*notes, f"The records of {gone:,} more are not kept any more."] if gone else notes
+        again = self._again(state)
+        notes = [
+            *super().notes(on, state),
+            "They wait for a person again; later rows of their ordering keys may have been delivered meanwhile.",
+        ]
+        left = len([id_ for id_ in self.ids if id_ not in every_row(state)]) - len(again)
+        return [*notes, f"Of {left:,} more the record is gone, or another version waits."] if left else notes
 
     def before_write(self, on: Changes, state: State) -> None:
         """The records are opened again before the write that lists their rows. Raises: NoRecord, StoreError."""
