@@ -1,4 +1,5 @@
-"""What happened to a poller: its audit trail, and the change that only its document knows yet. Reads only.
+"""What happened to a poller: its audit trail, and what its document knows: the newest change, the commits of late, and
+the rows that wait. Reads only.
 
 The models are what `poller history --json` prints.
 """
@@ -6,12 +7,17 @@ The models are what `poller history --json` prints.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from poller.admin.editor import Operator
 from poller.admin.refusals import whole
 from poller.errors import StateCorrupt
+from poller.model import aside
+from poller.model.document import State, WaitingRow
 from poller.model.result import ResultModel
+from poller.model.stamps import stamp
 from poller.sources.columns.moments import parse_utc
 
 SLACK = 50
@@ -27,12 +33,34 @@ class HistoryRecord(ResultModel):
 
     id: str
     kind: str
-    """created, seen, takeover, lease_lost, halt, or an operator's command."""
+    """created, seen, takeover, lease_lost, halt, failing, recovered, or an operator's command."""
     at: str | None = None
     by: str | None = None
     reason: str | None = None
     before: Any = None
     after: Any = None
+
+
+class HistoryCommits(ResultModel):
+    """The commits of five minutes, as the state document keeps them."""
+
+    at: str
+    """When the five minutes begin."""
+    rows: int
+    """Delivered."""
+    batches: int
+    by: str
+    """Whose the last of them was; empty if only one PUT was made, which gave the lease back."""
+
+
+class HistoryRow(ResultModel):
+    """A row that waits now."""
+
+    id: str
+    at: str | None
+    """When it was set aside."""
+    status: Literal["aside", "pending"]
+    """It is tried again automatically, or waits for a person."""
 
 
 class HistoryOutput(ResultModel):
@@ -44,6 +72,12 @@ class HistoryOutput(ResultModel):
     """Where the trail is kept."""
     records: list[HistoryRecord]
     """Newest last."""
+    commits: list[HistoryCommits] = Field(default_factory=list)
+    """Of late, newest last."""
+    rows: list[HistoryRow] = Field(default_factory=list)
+    """That wait, the one that has waited for longest first."""
+    skipped: int = 0
+    """So many lines of the trail are no records: cut short by a crash, longer than 16 KiB, or another program's."""
 
 
 def read_history(operator: Operator, limit: int) -> HistoryOutput:
@@ -52,7 +86,7 @@ def read_history(operator: Operator, limit: int) -> HistoryOutput:
     Raises: WrongArgument (`limit`), StoreUnavailable, StoreDenied.
     """
     whole(limit, "limit", least=1, most=MOST_RECORDS)
-    entries = operator.audit.entries(limit=limit + SLACK)
+    entries, skipped = operator.audit.read(limit=limit + SLACK)
     try:
         copy = operator.file.read()
     except StateCorrupt:
@@ -63,7 +97,36 @@ def read_history(operator: Operator, limit: int) -> HistoryOutput:
     records = _in_order([_record(entry) for entry in entries])[-limit:]
     document = operator.store.locate(operator.audit.name)
     file = operator.file
-    return HistoryOutput(name=file.poller_name, app_name=file.app_name, document=document, records=records)
+    return HistoryOutput(
+        name=file.poller_name,
+        app_name=file.app_name,
+        document=document,
+        records=records,
+        commits=[] if copy is None else _commits(copy.state)[-limit:],
+        rows=[] if copy is None else _rows(copy.state)[:limit],
+        skipped=skipped,
+    )
+
+
+def _commits(state: State) -> list[HistoryCommits]:
+    return [
+        HistoryCommits(at=stamp(one.at), rows=one.rows, batches=one.batches, by=one.owner)
+        for one in state.history
+        if one.batches
+    ]
+
+
+def _rows(state: State) -> list[HistoryRow]:
+    listed = aside.parking_ended(state)
+    waiting: list[tuple[WaitingRow, Literal["aside", "pending"]]] = [(row, "aside") for row in listed.aside]
+    waiting += [(row, "pending") for row in listed.quarantine]
+    waiting.sort(key=lambda one: (one[0].since is None, one[0].since and stamp(one[0].since)))
+    return [
+        HistoryRow.model_validate(
+            {"id": row.id, "at": None if row.since is None else stamp(row.since), "status": status}
+        )
+        for row, status in waiting
+    ]
 
 
 def _in_order(records: list[HistoryRecord]) -> list[HistoryRecord]:

@@ -81,6 +81,9 @@ def _taking_back(on: Changes, record: ChangeRecord, said: str) -> Change:
             ids = tuple(filter(is_id, record.rows("unlisted" if given_up else "listed")))
             if not ids:
                 raise _refused(on, record, "its record names no row")
+            in_all = record.after.get("unlisted_in_all")
+            if given_up and isinstance(in_all, int) and in_all > len(ids):
+                said += f" Its record names {len(ids):,} of the {in_all:,} rows: only those wait again."
             return (Relist if given_up else Unlist)(ids=ids, undid=record.id, said=said)
     if record.kind == "resume" and record.before.get("halted"):
         raise _refused(on, record, "a halt cannot be made again: the batch is tried again, and halts if it fails")

@@ -278,6 +278,7 @@ class Tick:
             delivery.give_back()
             raise
         self.state = delivery.tenure.state
+        self.context.audit.turned(turn.before, self.state, by=delivery.tenure.owner_id)
         self.emptied = delivery.tenure.released and not self.state.unfinished and self.progress.failed is None
         return self._done()
 

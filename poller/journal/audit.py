@@ -1,4 +1,5 @@
-"""The audit trail: takeovers, lost leases, halts and every operator's change, with who, when, before and after.
+"""The audit trail: takeovers, lost leases, halts, streaks of failures and every operator's change, with who, when,
+before and after.
 
 Best effort, and never in a commit's path: a record that cannot be written is reported and dropped. An operator's change
 cannot get lost even so: it stands in the document that it changed (`control.last_change`), and whoever writes next
@@ -18,11 +19,13 @@ from typing import Any
 
 from poller.errors import StoreError
 from poller.journal.background import BackgroundWriter
+from poller.model import backoff
 from poller.model.changes import CREATED, SEEN, summary
 from poller.model.document import Change, State
 from poller.model.limits import LONGEST_LINE, LONGEST_NAME, NotBoundedJson, read_json
 from poller.model.redact import error_line
 from poller.model.stamps import stamp
+from poller.model.when import span
 from poller.observability import AuditFailed, Emitter
 from poller.ports import Runtime, StateStore
 
@@ -32,6 +35,11 @@ process that starts looks once."""
 LOOK_AGAIN = 3600.0
 """Seconds after which a process whose first look failed looks again: a store that refuses records is not asked each
 tick."""
+PAIR = 300.0
+"""Of the streaks of failures that begin within so many seconds the first is recorded: `failing`, and `recovered` at its
+end."""
+MOST_IDS = 100
+"""So many rows are named in a record that would be longer than a trail's line; with how many there are in all."""
 LONGEST_TEXT = 1_000
 """Characters of each text in a record that would be longer than a trail's line."""
 RECORDS_WAITING = 1000
@@ -64,6 +72,10 @@ class AuditTrail:
         self._copied: str | None = None
         self._looks_at = float("-inf")
         """When to look whether there is a trail, on the runtime's monotonic clock."""
+        self._failing: float | None = None
+        """When the streak began that was recorded, on that clock; None if the poller does not fail."""
+        self._streak_after = float("-inf")
+        """When the next streak is recorded."""
         self._writer = BackgroundWriter(runtime, "poller-audit", room=RECORDS_WAITING)
 
     def add(self, kind: str, **facts: Any) -> None:
@@ -91,6 +103,22 @@ class AuditTrail:
 
         self._put(write)
 
+    def turned(self, before: State, after: State, *, by: str) -> None:
+        """Note that a poller began to fail, or that a commit ended it, by its document before a tick and after it. One
+        that an operator resumed goes on failing, or not, with its next call. As `add`."""
+        failed, fails = backoff.fails(before), backoff.fails(after)
+        now, error = self._runtime.monotonic(), after.delivery.last_error
+        if fails and not failed and error is not None and now >= self._streak_after:
+            self._failing, self._streak_after = now, now + PAIR
+            self.add("failing", by=by, reason=error.type, before=None, after={"error": error.type})
+        elif failed and not fails and before.checkpoint.cursor != after.checkpoint.cursor:
+            began, self._failing = self._failing, None
+            if began is None and now < self._streak_after:
+                return  # its beginning was not recorded
+            self._streak_after = max(self._streak_after, now + PAIR)
+            lasted = None if began is None else span(now - began)
+            self.add("recovered", by=by, reason=f"it failed for {lasted}" if lasted else None, before=None, after=None)
+
     def look_again(self) -> None:
         """The next tick looks again whether there is a trail: a rule may have deleted it meanwhile."""
         self._looks_at = float("-inf")
@@ -117,15 +145,22 @@ class AuditTrail:
 
     def entries(self, *, limit: int | None = None) -> list[dict[str, Any]]:
         """The newest records, oldest first, each id once. Raises: StoreUnavailable, StoreDenied."""
+        return self.read(limit=limit)[0]
+
+    def read(self, *, limit: int | None = None) -> tuple[list[dict[str, Any]], int]:
+        """The same, and how many lines among them are no records: cut short by a crash, too long, or not ours."""
         found: dict[str, dict[str, Any]] = {}
+        skipped = 0
         for number, line in enumerate(self._store.lines(self.name, limit=limit)):
             try:
                 record = read_json(line.encode("utf-8", "replace"))
             except NotBoundedJson:
-                continue  # cut short by a crash, or not ours: the next one is whole again
+                record = None
             if isinstance(record, dict):
                 found.setdefault(str(record.get("id", number)), record)
-        return list(found.values())
+            else:
+                skipped += 1
+        return list(found.values()), skipped
 
     def settle(self, seconds: float) -> None:
         """Wait for records under way, but no longer than this in all."""
@@ -154,11 +189,22 @@ def _line(record: dict[str, Any]) -> str:
     The document and its backups have them in full."""
     line = json.dumps(record, ensure_ascii=False)
     if len(line) > LONGEST_LINE:
-        line = json.dumps(_shortened(record), ensure_ascii=False)
+        line = json.dumps(_with_few_rows(_shortened(record)), ensure_ascii=False)
     if len(line) > LONGEST_LINE:
         short = {name: value for name, value in _shortened(record).items() if not isinstance(value, dict | list)}
         line = json.dumps(short, ensure_ascii=False)
     return line
+
+
+def _with_few_rows(record: dict[str, Any]) -> dict[str, Any]:
+    """A change names the rows that it unlisted; the document that it changed, and its backup, have all of them."""
+    after = record.get("after")
+    if not isinstance(after, dict):
+        return record
+    ids = after.get("unlisted")
+    if not isinstance(ids, list) or len(ids) <= MOST_IDS:
+        return record
+    return {**record, "after": {**after, "unlisted": ids[:MOST_IDS], "unlisted_in_all": len(ids)}}
 
 
 def _shortened(value: Any) -> Any:

@@ -7,6 +7,8 @@ import json
 from tests.cli.console import Console, ran
 from tests.cli.project import Project
 from tests.support.schemas import validator
+from tests.support.services import wait_until
+from tests.support.waiting import row_id, waits
 
 TRAIL = "audit/shop/orders.jsonl"
 
@@ -82,3 +84,63 @@ def test_a_value_in_the_trail_that_fills_a_screen_is_cut(project: Project) -> No
         store.append(TRAIL, json.dumps({"id": long, "kind": long, "by": long, "reason": long, "at": long, **sides}))
     assert len(console.run("history", "orders").out) < 5_000
     assert console.run("history", "orders", "--json").json["records"][-1]["before"] == sides["before"]
+
+
+def test_the_screen_names_changes_as_undo_takes_them(project: Project) -> None:
+    console = ran(project)
+    reset = console.done("reset-to-beginning", "orders", "--yes")
+    screen = console.run("history", "orders").out
+    assert f"reset-to-beginning {reset['id'][:8]}  by " in screen
+    assert console.done("undo", "orders", "--change", reset["id"][:8], "--yes")["changed"]
+
+
+def test_commits_and_rows_that_wait_are_part_of_what_happened(project: Project) -> None:
+    console = ran(project)
+    with console.store() as store:
+        waits(store, failed=[2], pending=[4])
+    output = console.run("history", "orders", "--json").json
+    validator("history").validate(output)
+    assert [(one["rows"], one["batches"]) for one in output["commits"]] == [(5, 1)]
+    assert [(one["id"], one["status"]) for one in output["rows"]] == [(row_id(2), "aside"), (row_id(4), "pending")]
+    screen = console.run("history", "orders").out
+    assert "commits of 5 min  5 rows in 1 batch\n" in screen
+    assert f"row  {row_id(4)} was set aside, and waits for a person" in screen
+    assert len(console.run("history", "orders", "--limit", "2").out.splitlines()) == 2
+
+
+def test_lines_that_are_no_records_are_counted(project: Project) -> None:
+    console = ran(project)
+    with console.store() as store:
+        store.append(TRAIL, "half a li")
+        store.append(TRAIL, json.dumps({"id": "long", "kind": "pause", "reason": "x" * 20_000}))
+    assert console.run("history", "orders", "--json").json["skipped"] == 2
+    assert "2 lines of the trail cannot be read" in console.run("history", "orders").out
+
+
+FAILING = """
+from pathlib import Path
+
+def handle(batch):
+    if (Path(__file__).parent / "down").exists():
+        raise ValueError("a secret of a row")
+"""
+
+
+def test_a_streak_of_failures_is_recorded_once_with_its_end(project: Project) -> None:
+    console = ran(project)
+    (project.folder / "handlers.py").write_text(FAILING)
+    project.write(
+        (project.folder / "poller.toml").read_text().replace('handler = "', 'retry_backoff = "1ms"\nhandler = "')
+    )
+    (project.folder / "down").touch()
+    project.insert(2)
+    for _ in range(3):
+        project.run("run", "--once")
+    (project.folder / "down").unlink()
+    wait_until(lambda: project.run("run", "--once").code == 0 and not console.state()["delivery"]["last_error"])
+    found = [one for one in kinds(console) if one in ("failing", "recovered")]
+    assert found == ["failing", "recovered"]
+    screen = console.run("history", "orders").out
+    assert "failing  by shop/" in screen
+    assert "ValueError" in screen
+    assert "secret of a row" not in screen + console.run("history", "orders", "--json").out

@@ -11,7 +11,7 @@ from poller_cli import exits
 from poller_cli.session import NamedArgument, Session
 
 if TYPE_CHECKING:
-    from poller.admin.history import HistoryRecord
+    from poller.admin.history import HistoryOutput, HistoryRecord
 
 
 def history(
@@ -35,13 +35,46 @@ def history(
     if session.json:
         print_json(output)
         return exits.DONE
-    if not output.records:
+    happened = _events(output, limit)
+    if not happened:
         print(f"{name}: nothing was recorded yet.")
-    for record in output.records:
-        for line in _lines(record):
+    for lines in happened:
+        for line in lines:
             indent = "    " if line.startswith(" ") else ""
             print(folded(printable(line, indent=indent), hang=4 + len(indent), stream=sys.stdout))
+    if output.skipped:
+        print(f"{output.skipped:,} line{'s' * (output.skipped > 1)} of the trail cannot be read, and left out.")
     return exits.DONE
+
+
+def _events(output: HistoryOutput, limit: int) -> list[list[str]]:
+    """What happened, newest last: records as the trail has them, and what the document knows beside them."""
+    from poller.model.escape import cut
+    from poller.model.history import SLOT
+    from poller.model.when import parsed
+
+    beside = []
+    for one in output.commits:
+        began = parsed(one.at)
+        last = f", the last by {cut(one.by)}" if one.by else ""
+        said = f"{_moment(one.at)}  commits of 5 min  {_counted(one.rows, one.batches)}{last}"
+        beside.append((None if began is None else began + SLOT, [said]))
+    kinds = {"aside": "was set aside, and is tried again", "pending": "was set aside, and waits for a person"}
+    beside += [
+        (parsed(one.at or ""), [f"{_moment(one.at or 'unknown time')}  row  {one.id} {kinds[one.status]}"])
+        for one in output.rows
+    ]
+    events = [(parsed(record.at or ""), _lines(record)) for record in output.records]
+    for at, lines in sorted(beside, key=lambda one: (one[0] is not None, one[0])):
+        place = len(events)
+        while at is not None and place and (before := events[place - 1][0]) is not None and before > at:
+            place -= 1
+        events.insert(place, (at, lines))
+    return [lines for _, lines in events[-limit:]]
+
+
+def _counted(rows: int, batches: int) -> str:
+    return f"{rows:,} row{'s' * (rows != 1)} in {batches:,} batch{'es' * (batches != 1)}"
 
 
 def _lines(record: HistoryRecord) -> list[str]:
@@ -51,11 +84,17 @@ def _lines(record: HistoryRecord) -> list[str]:
     record = record.model_copy(update=each_text(record.model_dump(), cut))
     at = "unknown time" if record.at is None else _moment(record.at)
     lines = [
-        f"{at}  {record.kind.replace('_', ' ')}  by {record.by or 'unknown'}"
+        f"{at}  {record.kind.replace('_', ' ')}{_named(record)}  by {record.by or 'unknown'}"
         + (f": {record.reason}" if record.reason else "")
     ]
     moves = _moves(record.before, record.after)
     return lines + ([f"  {cut(moves, LONGEST_SENTENCE)}"] if moves else [])
+
+
+def _named(record: HistoryRecord) -> str:
+    """The id of an operator's change, as `poller undo --change` takes it."""
+    workers = ("created", "seen", "takeover", "lease_lost", "halt", "failing", "recovered")
+    return "" if record.kind in workers else f" {record.id[:8]}"
 
 
 def _moment(text: str) -> str:

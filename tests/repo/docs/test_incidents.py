@@ -214,6 +214,7 @@ def halted(shop: Shop) -> None:
 
 
 def stuck(shop: Shop) -> None:
+    wait_until(lambda: time.time() % 300 < 280)  # its history has one line for five minutes
     shop.handlers(HANGING)
     shop.orders(day(7, 1, 6))
     options(shop, 'lease_ttl = "3s"')
