@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -36,11 +36,13 @@ from poller.ports import Event, InspectableSource, Runtime, Source, StateStore
 from poller.runtime import SystemRuntime
 
 if TYPE_CHECKING:
+    from poller.admin.change import Change, Preview
     from poller.admin.change_result import ChangeOutput
     from poller.admin.changes import Changes
     from poller.admin.history import HistoryOutput
     from poller.admin.peek import Peek
     from poller.admin.quarantine.waiting import WaitingRows
+    from poller.admin.request import Allow
     from poller.admin.status import PollerStatus
     from poller.backfill.result import BackfillOutput
     from poller.model.cursor import Cursor
@@ -446,6 +448,29 @@ class Poller:
 
         changes = self._changes(reason=reason, by=by, dry_run=dry_run, break_lease=break_lease)
         return changes.make(undo_of(changes, change))
+
+    def prepare(self, change: Change, *, reason: str | None = None, by: str | None = None) -> Preview:
+        """What a change would do: one of `poller.admin`, such as `Rebind()`. Changes nothing.
+
+        Raises: as the change; LeaseHeld, where a batch of this `Poller` runs in this process, if it asks the source.
+        """
+        with self.alone() if change.asks else nullcontext():
+            return self._changes(reason=reason, by=by).prepare(change)
+
+    def apply(self, preview: Preview, *, allow: Collection[Allow] = ()) -> ChangeOutput | Preview:
+        """Make what was shown. A new preview comes back, and nothing is changed, if something else happened since that
+        was not agreed to: another operator's change, a halt, or a checkpoint that went back.
+
+        Args:
+            allow: `"allow_skip"`, also if rows would never be delivered; `"break_lease"`, also while a worker holds the
+                lease.
+
+        Raises: Refused, LeaseHeld, StoreError, WriteConflict, SourceError. Nothing is changed then.
+        """
+        allowed: dict[str, Any] = {name: name in allow for name in ("allow_skip", "break_lease")}
+        changes = self._changes(reason=preview.output.reason, by=preview.output.by, **allowed)
+        with self.alone() if preview.change.asks else nullcontext():
+            return changes.apply(preview)
 
     @property
     def quarantine(self) -> WaitingRows:

@@ -30,7 +30,7 @@ MOST_CHANGES = 20
 """So many records of the audit trail are shown, the newest."""
 _BY_PEOPLE = frozenset(
     {
-        *("pause", "resume", "cancel", "rebind", "import", "recheck", "clone-checkpoint"),
+        *("pause", "resume", "cancel", "undo", "rebind", "import", "recheck", "clone-checkpoint"),
         *("reset-to-beginning", "reset-to-cursor", "reset-to-checkpoint"),
         *("quarantine add", "quarantine discard", "quarantine replay"),
     }
