@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from poller.admin.change import Base, Change, Undo
 from poller.admin.change_result import ChangedRow
@@ -13,14 +12,13 @@ from poller.admin.counts import rows as rows_of
 from poller.admin.editor import Applied, Operator
 from poller.admin.effects import Effect
 from poller.admin.quarantine.choice import Choice, check_choice, chosen
-from poller.admin.quarantine.records import every_row, records_of, settle
+from poller.admin.quarantine.records import every_row, records_of, settle, unlisting
 from poller.admin.refusals import Refused
 from poller.admin.wired import WiredPoller
 from poller.journal.quarantine.record import QuarantineRecord
 from poller.journal.quarantine.records import Quarantine
-from poller.model import aside, transitions
+from poller.model import aside
 from poller.model.changes import Transition
-from poller.model.document import Change as Record
 from poller.model.document import State, WaitingRow
 from poller.observability.otel import recorded
 
@@ -57,12 +55,7 @@ class Discard(Change):
         return [listed[id_] for id_ in self.ids if id_ in listed and _is_passed(state, listed[id_])]
 
     def transition(self, on: Changes) -> Transition:
-        def without(state: State, record: Record, now: datetime) -> State:
-            gone = aside.without(state, [row.id for row in self._which(state)])
-            control = gone.control.model_copy(update={"last_change": record})
-            return transitions.freed(gone.model_copy(update={"control": control}), now=now)
-
-        return without
+        return unlisting(self._which)
 
     def effect(self, on: Changes, state: State) -> Effect:
         return Effect(skipped=len(self._which(state)))

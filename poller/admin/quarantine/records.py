@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from poller.admin.editor import Operator
 from poller.admin.wired import WiredPoller
 from poller.errors import StoreError
 from poller.journal.quarantine.record import Settled
 from poller.journal.quarantine.records import Quarantine
-from poller.model.document import State, WaitingRow
+from poller.model import aside, transitions
+from poller.model.changes import Transition
+from poller.model.document import Change, State, WaitingRow
 
 
 def records_of(poller: WiredPoller, operator: Operator) -> Quarantine:
@@ -28,6 +31,17 @@ def records_of(poller: WiredPoller, operator: Operator) -> Quarantine:
 def every_row(state: State) -> dict[str, WaitingRow]:
     """All rows that the document lists, of any generation, by id: those aside first, each group as it is listed."""
     return {row.id: row for row in (*state.aside, *state.quarantine)}
+
+
+def unlisting(which: Callable[[State], Sequence[WaitingRow]]) -> Transition:
+    """What becomes of a state in which these rows wait no longer."""
+
+    def without(state: State, record: Change, now: datetime) -> State:
+        gone = aside.without(state, [row.id for row in which(state)])
+        control = gone.control.model_copy(update={"last_change": record})
+        return transitions.freed(gone.model_copy(update={"control": control}), now=now)
+
+    return without
 
 
 def settle(

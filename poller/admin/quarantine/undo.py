@@ -11,7 +11,7 @@ from poller.admin.change import Base, Undo, Undoing
 from poller.admin.change_result import ChangedRow
 from poller.admin.changes import Changes
 from poller.admin.editor import Applied
-from poller.admin.quarantine.records import every_row, records_of, settle
+from poller.admin.quarantine.records import every_row, records_of, settle, unlisting
 from poller.admin.quarantine.relisting import entry_of
 from poller.admin.refusals import Refused
 from poller.delivery.ordering import key_columns
@@ -161,12 +161,7 @@ class Unlist(_OfRows):
         return done or (None if self._which(state) else f"No such row of {on.name} is set aside before the checkpoint.")
 
     def transition(self, on: Changes) -> Transition:
-        def without(state: State, record: Record, now: datetime) -> State:
-            gone = aside.without(state, [row.id for row in self._which(state)])
-            control = gone.control.model_copy(update={"last_change": record})
-            return transitions.freed(gone.model_copy(update={"control": control}), now=now)
-
-        return without
+        return unlisting(self._which)
 
     def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
         return [ChangedRow(id=row.id, pk=row.cursor.tiebreaker or {}, status="aside") for row in self._which(state)]
