@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -173,7 +174,7 @@ def test_a_hostile_search_is_shown_as_text(text: str) -> None:
 
 
 def test_a_poller_that_fails_names_its_errors_class_alone() -> None:
-    private = {"error_text": "Jane Doe has no address", "row": "id=777", "row_key": ("id=777",)}
+    private: dict[str, Any] = {"error_text": "Jane Doe has no address", "row": "id=777", "row_key": ("id=777",)}
     facts = {"orders": "AddressUnknown", "parcels": "Jane Doe has no address", "refunds": "http.client.HTTPException"}
 
     def found() -> list[PollerStatus]:
