@@ -67,6 +67,8 @@ class PollerHealth(ResultModel):
     """An operator stopped it; null if that is not known."""
     halted: bool | None = None
     """A row failed too often; an operator must resume. Null if that is not known."""
+    error_type: str | None = None
+    """The class of the error with which a call failed; null if none did, or if its text is no class's name."""
     backing_off_until: Stamp | None = None
     """After a call that failed: no call is made before, by the store's clock."""
     aside: int | None = None
@@ -111,6 +113,7 @@ class PollerHealth(ResultModel):
             exists=status.exists,
             paused=status.paused,
             halted=status.halted,
+            error_type=status.error_type,
             backing_off_until=failing.retry_at,
             aside=failing.aside,
             aside_due=failing.aside_due,

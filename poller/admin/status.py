@@ -137,11 +137,17 @@ class PollerStatus(ResultModel):
     """What kept this status from being complete: an unreachable store or database, a changed source."""
     _failure: Exception | None = PrivateAttr(default=None)
     _seen_at: datetime | None = PrivateAttr(default=None)
+    _error_type: str | None = PrivateAttr(default=None)
 
     @property
     def seen_at(self) -> datetime | None:
         """When its document was read, by the store's clock: ages count from here. None where none was read."""
         return self._seen_at
+
+    @property
+    def error_type(self) -> str | None:
+        """The class of the error with which a call failed, as the picture says."""
+        return self._error_type
 
     @property
     def failure(self) -> Exception | None:
@@ -152,7 +158,9 @@ class PollerStatus(ResultModel):
         """With its picture."""
         found = [OperatorsCondition(**_condition(one), detail=one.detail, do=one.do) for one in view.conditions]
         known = {"word": view.word, "severity": view.severity, "conditions": found, "late_seconds": view.late}
-        return self.model_copy(update=known)
+        status = self.model_copy(update=known)
+        status._error_type = view.error_type
+        return status
 
     def failed(self, failure: Exception) -> Self:
         """This status, ended by an exception."""

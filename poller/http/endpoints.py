@@ -181,11 +181,15 @@ class Endpoints:
         return answer(200, {"pending": one.pending, "lag_seconds": 0.0 if lag is None and not one.pending else lag})
 
     def dashboard(self, call: AdmittedRequest) -> Answer:
-        """The page of all pollers."""
-        from poller.http.page.pages import list_page, unknown_page
+        """The page of all pollers, or of those that the query asks for."""
+        from poller.http.page.list_query import BadQuery, list_query
+        from poller.http.page.pages import bad_query_page, list_page, unknown_page
 
         try:
-            return list_page(self._known())
+            asked = list_query(call.request.query)
+            return list_page(self._known(), asked)
+        except BadQuery as bad:
+            return bad_query_page(bad)
         except _Unknown as unknown:
             return unknown_page(call.request.path, unknown.why)
 

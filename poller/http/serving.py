@@ -48,6 +48,7 @@ def endpoints_of(
     """
     unmade = dict(wrong or {})
     configured = () if app is None else tuple(app.config.pollers)
+    environment = None if app is None else app.config.environment
     runtime: Runtime = SystemRuntime() if app is None else app.runtime
 
     def look() -> ShownHealth:
@@ -61,7 +62,7 @@ def endpoints_of(
                 without = dict.fromkeys(made, error) | unmade
         pollers = [*_unmade(name, without, runtime), *found.pollers]  # of these each is as bad as can be
         healthy = all(one.healthy for one in pollers)
-        return shown_health(found.model_copy(update={"pollers": pollers, "healthy": healthy}))
+        return shown_health(found.model_copy(update={"pollers": pollers, "healthy": healthy}), environment)
 
     if app is not None:
         app.import_parts()

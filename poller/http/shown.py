@@ -28,7 +28,8 @@ class ShownPoller:
 @dataclass(frozen=True, slots=True)
 class ShownHealth:
     """An application. `body`: all that is said of it. `pollers`: each by its name. `parts`: what is said of each, the
-    worst first, not escaped yet: for a page."""
+    worst first, not escaped yet: for a page. `environment`: as the configuration names it, for a page; None if that is
+    not known."""
 
     app_name: str
     healthy: bool
@@ -36,9 +37,10 @@ class ShownHealth:
     body: bytes
     pollers: Mapping[str, ShownPoller]
     parts: Sequence[Mapping[str, Any]]
+    environment: str | None = None
 
 
-def shown_health(health: Health) -> ShownHealth:
+def shown_health(health: Health, environment: str | None = None) -> ShownHealth:
     """A health in the form in which it is answered."""
     parts = [_part(one) for one in health.pollers]
     whole = each_text(health.model_dump(mode="json", exclude={"pollers"}), cut)
@@ -53,6 +55,7 @@ def shown_health(health: Health) -> ShownHealth:
         body=in_json({**whole, "pollers": parts}),
         pollers=pollers,
         parts=parts,
+        environment=environment and cut(environment),
     )
 
 

@@ -36,6 +36,11 @@ _BESIDE = frozenset({"set_aside", "reserved", "moved"})
 """Conditions beside which it is said what the poller does."""
 
 
+_CALLS = frozenset({"failing", "halted", "blocked"})
+"""Conditions of a call that failed with an error."""
+LONGEST_TYPE = 100
+
+
 def view(facts: PollerFacts, limits: PollerLimits, seen: Mapping[str, datetime] | None = None) -> PollerView:
     """What a poller is. `seen`: since when earlier looks saw what no document says: `waiting` and `above` of rows whose
     cursor is a number, `unborn` of a poller without a document; and when the last of them saw no row that may be read
@@ -45,7 +50,9 @@ def view(facts: PollerFacts, limits: PollerLimits, seen: Mapping[str, datetime] 
     severity = found[0].severity
     if severity == "warning":
         found.sort(key=lambda one: one.name not in _PAUSES)
-    return PollerView(facts.name, found[0].name, severity, tuple(found), judge.wait.late)
+    return PollerView(
+        facts.name, found[0].name, severity, tuple(found), judge.wait.late, _error_type(facts.error_type, found)
+    )
 
 
 def conditions(
@@ -53,6 +60,13 @@ def conditions(
 ) -> tuple[Condition, ...]:
     """Everything that is so, in no order; at least one condition."""
     return tuple(_Judge(facts, limits, seen or {}).all())
+
+
+def _error_type(name: str | None, found: list[Condition]) -> str | None:
+    """What failed, if a call did: a class's name, which says nothing of a row. Documents may hold any text."""
+    fails = any(one.name in _CALLS for one in found)
+    is_name = name is not None and len(name) <= LONGEST_TYPE and all(map(str.isidentifier, name.split(".")))
+    return name if fails and is_name else None
 
 
 def worse(severity: Severity) -> int:

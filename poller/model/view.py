@@ -152,13 +152,15 @@ class Condition:
 class PollerView:
     """The picture: its word and severity, and every condition, the worst first. `late`: how many seconds ago the first
     moment of the schedule was from which on a tick should have delivered the oldest row that may be read; None if that
-    is to come, or nothing waits."""
+    is to come, or nothing waits. `error_type`: the class of the error with which a call failed, if the handler's rows
+    fail; None for a text that no class could have as its name."""
 
     name: str
     word: str
     severity: Severity
     conditions: tuple[Condition, ...]
     late: float | None = None
+    error_type: str | None = None
 
     @property
     def healthy(self) -> bool:

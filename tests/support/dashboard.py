@@ -191,6 +191,7 @@ class Shop:
     found: Callable[[], list[PollerStatus]] = pollers
     clock: Noon = field(default_factory=Noon)
     looks: int = 0
+    environment: str | None = None
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(self.clock)
@@ -213,7 +214,7 @@ class Shop:
 
     def look(self) -> Any:
         self.looks += 1
-        return shown_health(self.health())
+        return shown_health(self.health(), self.environment)
 
     def health(self) -> Health:
         return worst_first("shop", self.clock.utcnow(), self.found())

@@ -104,7 +104,7 @@ class Details:
     Attributes:
         now: by the store's clock. wrong: why the document was not read, in a sentence; then little else is known.
         exists: it has a document. paused, halted: as the document says now. lease: None where nothing is known of it.
-        slots: the last ones, oldest first. last_error_type: of the batch in hand.
+        slots: the last ones, oldest first.
         rows: the first of those that failed, `waiting` of them in all; those without a type have no readable record.
         changes: newest first; None where the trail cannot be read.
     """
@@ -116,7 +116,6 @@ class Details:
     halted: bool = False
     lease: LeaseNow | None = None
     slots: Sequence[Slot] = ()
-    last_error_type: str | None = None
     rows: Sequence[FailedRow] = ()
     waiting: int = 0
     changes: Sequence[ShownChange] | None = ()
@@ -149,7 +148,6 @@ class DetailReader:
 
     def _of(self, copy: Copy, now: datetime) -> Details:
         state = copy.state
-        error = state.delivery.last_error
         waiting = [*_listed(aside.parking_ended(state))]
         return Details(
             now=now,
@@ -158,7 +156,6 @@ class DetailReader:
             halted=state.control.halted,
             lease=self._lease(copy),
             slots=_slots(state),
-            last_error_type=None if error is None else _told(error.type),
             rows=self._rows(waiting[:MOST_ROWS]),
             waiting=len(waiting),
             changes=self._changes(),

@@ -13,9 +13,6 @@ from poller.http.page.listing import Line, line_of
 from poller.http.page.words import PageWord, When, condition, number, seconds, when, without_secrets
 from poller.model.when import moment
 
-_OF_A_ROW = frozenset({"failing", "halted", "blocked", "crashing"})
-"""Conditions of a call that failed."""
-
 
 @dataclass(frozen=True, slots=True)
 class ShownLease:
@@ -63,7 +60,7 @@ class Changed:
 @dataclass(frozen=True, slots=True)
 class PollerPage:
     """The page. `known`: the store was read; without, only the health is shown. `complete`: the look at its health was.
-    `also`: what is so beside the worst. `error`: the type of the last error, if a row fails. `token`: with which it
+    `also`: what is so beside the worst. `token`: with which it
     asks for changes; None if none are offered."""
 
     name: str
@@ -77,7 +74,6 @@ class PollerPage:
     bound: ShownBound | None
     known: bool
     wrong: str | None
-    error: str | None
     charts: Charts | None
     lease: ShownLease | None
     rows: Sequence[Failed]
@@ -85,10 +81,15 @@ class PollerPage:
     more: int
     changes: Sequence[Changed] | None
     token: str | None = field(default=None, repr=False)
+    environment: str | None = None
 
 
 def page_of(
-    part: Mapping[str, Any], computed_at: datetime, details: Details | None, token: str | None = None
+    part: Mapping[str, Any],
+    computed_at: datetime,
+    details: Details | None,
+    token: str | None = None,
+    environment: str | None = None,
 ) -> PollerPage:
     """The page of a poller, from its health, computed then, and its details, where the store gave them."""
     now = computed_at if details is None else details.now
@@ -113,7 +114,6 @@ def page_of(
         bound=None if part["bound"] is None else _bound(part["bound"]),
         known=details is not None,
         wrong=None if details is None else details.wrong,
-        error=None if details is None or not names & _OF_A_ROW else details.last_error_type,
         charts=charts_of(details.slots, now) if details is not None and read else None,
         lease=None if details is None or details.lease is None else _lease(details.lease, now),
         rows=() if details is None else _rows(details, now),
@@ -121,6 +121,7 @@ def page_of(
         more=0 if details is None else details.waiting - len(details.rows),
         changes=None if details is None else _changes(details, now),
         token=token,
+        environment=environment,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from poller.http.messages import Answer
 from poller.http.page.details import Details
+from poller.http.page.list_query import BadQuery, ListQuery
 from poller.http.page.listing import listing_of
 from poller.http.page.one_poller import page_of
 from poller.http.page.rendering import rendered
@@ -23,9 +24,14 @@ class PageMessage:
     up: str | None
 
 
-def list_page(health: ShownHealth) -> Answer:
-    """All pollers."""
-    return rendered("listing.html", listing_of(health))
+def list_page(health: ShownHealth, asked: ListQuery) -> Answer:
+    """Pollers, those that are asked for."""
+    return rendered("listing.html", listing_of(health, asked))
+
+
+def bad_query_page(error: BadQuery) -> Answer:
+    """The list cannot be shown as its address asks."""
+    return rendered("message.html", PageMessage("This list cannot be shown", f"{error}.", "dashboard"), status=400)
 
 
 def poller_page(health: ShownHealth, name: str, details: Details | None, session: Session | None = None) -> Answer:
@@ -36,9 +42,9 @@ def poller_page(health: ShownHealth, name: str, details: Details | None, session
         return rendered(
             "message.html", PageMessage(name, "Nothing is known of this poller yet.", "../dashboard"), status=503
         )
-    if session is None:
-        return rendered("poller.html", page_of(part, health.computed_at, details))
-    return rendered("poller.html", page_of(part, health.computed_at, details, session.token), headers=session.headers)
+    token, headers = (None, ()) if session is None else (session.token, session.headers)
+    page = page_of(part, health.computed_at, details, token, environment=health.environment)
+    return rendered("poller.html", page, headers=headers)
 
 
 def unknown_page(path: str, why: str) -> Answer:

@@ -33,13 +33,13 @@ class When:
     exact: str
 
 
-_KINDS: Mapping[str, Kind] = {"unhealthy": "bad", "warning": "warn", "well": "good"}
+KINDS: Mapping[str, Kind] = {"unhealthy": "bad", "warning": "warn", "well": "good"}
 
 
 def condition(health: Mapping[str, Any]) -> PageWord:
     """Of a poller's health."""
     word = health["word"]
-    return PageWord(title(word), "calm" if word == "new" else _KINDS[health["severity"]])
+    return PageWord(title(word), "calm" if word == "new" else KINDS[health["severity"]])
 
 
 def number(value: int | None, *, at_least: bool = False) -> str:

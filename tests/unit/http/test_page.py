@@ -144,11 +144,11 @@ print(*(name for name in sys.modules if name.startswith(("jinja2", "poller.http.
 # --- the list
 
 
-def test_the_list_has_the_worst_first_and_says_why() -> None:
+def test_the_list_has_the_worst_first_then_names_and_says_why() -> None:
     given = ask(busy_shop().endpoints())
 
     assert given.status == 200
-    assert names(given)[:6] == ["ledger", "invoices", "refunds", "payments", "shipments", "customers"]
+    assert names(given)[:6] == ["invoices", "ledger", "payments", "refunds", "shipments", "customers"]
     assert "8,214 rows have waited 40 min, and no worker took them." in text(given)
     assert "Next: poller check ledger" in text(given)
 
@@ -156,8 +156,8 @@ def test_the_list_has_the_worst_first_and_says_why() -> None:
 def test_the_list_counts_pollers_by_their_severity() -> None:
     given = ask(busy_shop().endpoints())
 
-    counted = re.findall(r"<strong>(\d+)</strong> ([a-z ]+)</li>", text(given))
-    assert counted == [("2", "unhealthy"), ("3", "to look at"), ("6", "well")]
+    counted = re.findall(r"<strong>(\d+)</strong> ([a-z ]+)</a></li>", text(given))
+    assert counted == [("2", "unhealthy"), ("3", "warning"), ("6", "well")]
 
 
 def test_a_poller_that_never_committed_has_none_yet() -> None:
@@ -175,15 +175,6 @@ def test_a_poller_that_never_committed_has_none_yet() -> None:
 
     assert row == ["–", "none yet", "none yet"], "the worst first: of the one whose store is away nothing is known"
     assert "<dt>Last commit</dt><dd>none yet</dd>" in page
-
-
-def test_of_more_than_200_pollers_the_worst_are_listed() -> None:
-    many = [poller(f"p{number:04}") for number in range(1000)]
-    sick = [poller(f"p{n:04}", **waits(1, 3600.0 + n), committed_at=ago(3600 + n)) for n in range(1000, 1200)]
-    given = ask(Shop(lambda: [*many, *sick]).endpoints())
-
-    assert names(given) == [f"p{number:04}" for number in reversed(range(1000, 1200))]
-    assert "1,000 more are not listed" in text(given)
 
 
 @pytest.mark.parametrize("path", [LIST, ONE])

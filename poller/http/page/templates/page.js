@@ -4,9 +4,15 @@
   // It is kept in this variable and travels in one header: in no address, no link, no form, no cookie, no storage.
   // The cookie that comes with a page grants nothing: it ties a change to the page that asks for it.
   let key = null;
+  // Of a query only what the list asks for: a key in it goes no further.
+  const asks = (search) => {
+    const kept = [...new URLSearchParams(search)].filter(([name, value]) => value && ["q", "severity", "page"].includes(name));
+    return kept.length ? `?${new URLSearchParams(kept)}` : "";
+  };
+  const here = () => location.pathname + location.search;
   if (location.search || location.hash) {
     key = new URLSearchParams(location.search).get("code");
-    history.replaceState(null, "", location.pathname);
+    history.replaceState(null, "", location.pathname + asks(location.search));
   }
 
   const EVERY = 15000;
@@ -26,7 +32,7 @@
   const held = () => {
     const at = document.activeElement;
     return Boolean(document.querySelector("dialog[open]")) ||
-      Boolean(at && main().contains(at) && at.matches("input, textarea, select"));
+      Boolean(at && main().contains(at) && at.matches("input") && at.value !== at.defaultValue);
   };
 
   const replace = (text, moved) => {
@@ -57,7 +63,7 @@
     const mine = ++asked;
     const address = new URL(path, location.href);
     if (address.origin !== location.origin) return;
-    const place = address.origin + address.pathname;  // with its origin: a path that begins with // would name a host
+    const place = address.origin + address.pathname + asks(address.search);  // with its origin: a path that begins with // would name a host
     const headers = key ? { "x-functions-key": key } : {};
     const ending = new AbortController();
     const timer = setTimeout(() => ending.abort(), PATIENCE);
@@ -100,12 +106,12 @@
       return;
     }
     key = given;
-    load(location.pathname, true);
+    load(here(), true);
   };
 
   const refresh = () => {
     if (underWay || document.hidden || document.getElementById("key") || held()) return;
-    load(location.pathname, false);
+    load(here(), false);
   };
 
   document.addEventListener("click", (event) => {
@@ -118,10 +124,15 @@
     event.preventDefault();
     load(link.getAttribute("href"), true, true);
   });
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("form[data-page]")) return;
+    event.preventDefault();
+    load(`${location.pathname}?${new URLSearchParams(new FormData(event.target))}`, true, true);
+  });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && event.target.id === "key") signIn();
   });
-  window.addEventListener("popstate", () => load(location.pathname, true));
+  window.addEventListener("popstate", () => load(here(), true));
   document.addEventListener("visibilitychange", () => {
     if (Date.now() - shown >= EVERY) refresh();
   });
