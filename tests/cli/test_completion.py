@@ -83,7 +83,7 @@ def test_pollers_of_included_files_are_completed(shop: Project) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_commands_and_options_are_completed(shop: Project, shell: str) -> None:
-    assert complete(shop, shell, "poller res") == ["resume", "reset"]
+    assert complete(shop, shell, "poller und") == ["undo"]
     assert complete(shop, shell, "poller backfill orders --par") == ["--parallel"]
 
 

@@ -40,7 +40,7 @@ def test_history_names_the_beginning_and_gives_no_zone_to_no_time(project: Proje
         store.append("audit/shop/orders.jsonl", '{"id": "1", "kind": "pause", "by": "ada"}')
     screen = console.run("history", "orders").out
     assert "id=5 -> the beginning" in screen
-    assert "unknown time  pause  by ada" in screen
+    assert "unknown time  pause 1  by ada" in screen
 
 
 def test_an_error_distinguishes_a_table_and_a_poller_of_one_name(project: Project) -> None:

@@ -194,7 +194,7 @@ def test_history_shows_what_became_of_rows_that_waited(shop: Console) -> None:
     }
     shop.edit(control={"last_change": {**change, "before": {"quarantined": 2}, "after": {"quarantined": 1}}})
     shown = shop.run("history", "orders").out
-    assert "quarantine-discard  by ada: a test order" in shown
+    assert "quarantine-discard c1  by ada: a test order" in shown
     assert "quarantined 2 -> 1" in shown
 
 
