@@ -50,8 +50,10 @@ def undo_of(on: Changes, change: str | None = None) -> Change:
     record = found[-1]
     if record.id in undone:
         raise _refused(on, record, "it was taken back already")
-    later = [one for one in records[records.index(record) + 1 :] if one.id not in undone]
-    return _taking_back(on, record, _said(record, later))
+    since = records[records.index(record) + 1 :]
+    made_since = {one.id for one in since}
+    stays = [one for one in since if one.id not in undone and one.undid not in made_since]
+    return _taking_back(on, record, _said(record, stays))
 
 
 def _said(record: ChangeRecord, later: list[ChangeRecord]) -> str:
