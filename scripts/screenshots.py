@@ -1,6 +1,6 @@
 """Write the pictures of the status page in docs/images, of its tests' own shop: `python -m scripts.screenshots`.
 
-It needs Chromium; with pngquant (Debian: `pngquant`) the files are a third as large.
+It needs Chromium; with pngquant and zopflipng (Debian: `pngquant`, `zopfli`) the files are a third as large.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ def write(browser: Browser, folder: Path = FOLDER) -> list[Path]:
             [small, "--force", "--ext", ".png", "--strip", "--nofs", "--speed", "1", "24", *map(str, written)],
             check=True,
         )
+    smaller = shutil.which("zopflipng")
+    if smaller is not None:
+        for one in written:
+            subprocess.run([smaller, "-y", str(one), str(one)], check=True, stdout=subprocess.DEVNULL)
     return written
 
 
