@@ -1,6 +1,6 @@
 """Write the pictures of the status page in docs/images, of its tests' own shop: `python -m scripts.screenshots`.
 
-It needs Chromium; with pngquant (Debian: `pngquant`) the files are a third as large.
+It needs Chromium; with pngquant and zopflipng (Debian: `pngquant`, `zopfli`) the files are a third as large.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def write(browser: Browser, folder: Path = FOLDER) -> list[Path]:
     """Each page, in each size and light. Returns: the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    with HttpServer(busy_shop().endpoints(), read_address("0")) as server:
+    shop = busy_shop()
+    shop.environment = "production"
+    with HttpServer(shop.endpoints(), read_address("0")) as server:
         for size, (width, most) in SIZES.items():
             with watched(browser, viewport={"width": width, "height": most or 600}) as seen:
                 for name, path in PAGES.items():
@@ -40,7 +42,14 @@ def write(browser: Browser, folder: Path = FOLDER) -> list[Path]:
                         written.append(file)
     small = shutil.which("pngquant")
     if small is not None:
-        subprocess.run([small, "--force", "--ext", ".png", "--strip", "256", *map(str, written)], check=True)
+        subprocess.run(
+            [small, "--force", "--ext", ".png", "--strip", "--nofs", "--speed", "1", "24", *map(str, written)],
+            check=True,
+        )
+    smaller = shutil.which("zopflipng")
+    if smaller is not None:
+        for one in written:
+            subprocess.run([smaller, "-y", str(one), str(one)], check=True, stdout=subprocess.DEVNULL)
     return written
 
 

@@ -41,6 +41,12 @@ _CONTRASTS = """() => {
   return found;
 }"""
 
+_SMALL = """() => [...document.querySelectorAll("a, button, input, select, textarea, summary")]
+  .filter((one) => one.checkVisibility())
+  .map((one) => [one.outerHTML.slice(0, 60), one.getBoundingClientRect()])
+  .filter(([_, box]) => box.width < 24 || box.height < 24).map(([text, box]) => [text, box.width, box.height])"""
+"""What can be clicked and is too small for a thumb."""
+
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
@@ -85,6 +91,12 @@ class Watched:
     def too_wide(self) -> int:
         """Pixels by which the page is wider than its window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+    @property
+    def too_small(self) -> list[Any]:
+        """What can be clicked and has less than 24 pixels, with its width and height."""
+        found: list[Any] = self.page.evaluate(_SMALL)
+        return found
 
     @property
     def contrasts(self) -> dict[str, float]:

@@ -5,6 +5,7 @@
 | `details` | reads what a poller's page says beyond its health: its document, its records, its audit trail |
 | `detail_looks` | shares these reads among all who look |
 | `words`, `plot`, `charts` | numbers, ages and states as people read them; the places of bars and points in a drawing |
+| `list_query` | which part of the list is asked for, or why that cannot be meant |
 | `listing`, `one_poller` | what the two pages say |
 | `rendering` | the HTML, by the templates beside it, and the headers that fence it in |
 

@@ -43,6 +43,17 @@ def kept(page: Page) -> object:
     return page.evaluate(f"[document.cookie, localStorage.length, sessionStorage.length, history.state, {fields}]")
 
 
+def test_a_thumb_hits_all_that_asks_for_changes(browser: Browser, tmp_path: Path) -> None:
+    with shop(tmp_path) as mine, watched(browser, viewport={"width": 360, "height": 740}, has_touch=True) as seen:
+        page = opened(seen, mine)
+        assert page.get_by_role("button").count() == 3
+        assert seen.too_small == []
+        page.get_by_role("button", name="Pause …").tap()
+        page.get_by_role("dialog").wait_for()
+
+        assert seen.too_small == []
+
+
 def test_a_person_pauses_and_resumes_and_gives_a_row_up(browser: Browser, tmp_path: Path) -> None:
     with shop(tmp_path) as mine, watched(browser) as seen:
         (row,) = mine.waiting()
