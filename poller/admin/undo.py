@@ -148,8 +148,7 @@ def _taking_back(on: Changes, record: Mapping[str, Any], undone: frozenset[str],
                 raise _refused(on, record, "no backup of what it replaced is left, or there was nothing before it")
             return UndoByRestore(find_checkpoint(on.poller, backup), undid=id_, said=said, backup=backup)
         case "relist":
-            after = record.get("after")
-            ids = tuple(str(one) for one in (after or {}).get("unlisted" if kind == Discard.kind else "listed", ()))
+            ids = _ids(record, "unlisted" if kind == Discard.kind else "listed")
             if not ids:
                 raise _refused(on, record, "its record names no row")
             if kind == Discard.kind:
@@ -182,7 +181,7 @@ def _records(operator: Operator) -> list[dict[str, Any]]:
     last = None if copy is None else copy.state.control.last_change
     if last is not None and all(entry.get("id") != last.id for entry in entries):
         entries.append(last.record())
-    return [entry for entry in entries if entry.get("kind") in _KINDS]
+    return [entry for entry in entries if _text(entry, "kind") in _KINDS and isinstance(entry.get("id"), str)]
 
 
 def _undone(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -198,7 +197,7 @@ def _undo_of(record: Mapping[str, Any]) -> Undo | None:
     """What takes it back, by what it says, or by its kind."""
     known: dict[object, Undo] = {"pause": "pause", "resume": "resume", "restore": "restore", "relist": "relist"}
     said = record.get("undo")
-    if said in known:
+    if isinstance(said, str) and said in known:
         return known[said]
     kind, before = str(record.get("kind")), record.get("before")
     if kind == "resume":
@@ -211,7 +210,9 @@ def _backup_of(operator: Operator, record: Mapping[str, Any]) -> str | None:
     record says."""
     named = record.get("backup")
     if isinstance(named, str):
-        return named if isinstance(operator.store.read(named), Found) else None
+        own, _, name = named.rpartition("/")  # who may append to the trail can name any document
+        known = f"{own}/" == operator.backups and _made_at(name, like=operator.file.clock.now()) is not None
+        return named if known and isinstance(operator.store.read(named), Found) else None
     at, before = parsed(_text(record, "at") or ""), record.get("before")
     if at is None or not isinstance(before, dict):
         return None
@@ -234,6 +235,13 @@ def _made_at(backup: str, *, like: datetime) -> datetime | None:
         return datetime.strptime(backup.rpartition("/")[2], "%Y%m%dT%H%M%S_%fZ.json").replace(tzinfo=like.tzinfo)
     except ValueError:
         return None
+
+
+def _ids(record: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """Of the rows that it names."""
+    after = record.get("after")
+    ids = after.get(key) if isinstance(after, dict) else None
+    return tuple(one for one in ids if isinstance(one, str)) if isinstance(ids, list) else ()
 
 
 def _text(record: Mapping[str, Any], key: str) -> str | None:

@@ -267,3 +267,50 @@ def test_a_program_takes_a_change_back(project: Project) -> None:
         with pytest.raises(Refused, match="taken back already"):
             poller.undo(reset.id)
     assert place(console) == 5
+
+
+def forged(console: Console, **facts: Any) -> None:
+    """Somebody who may write the trail appends a line to it."""
+    line = {"id": "f" * 32, "kind": "reset-to-beginning", "at": "2026-01-01T00:00:00Z", "by": "ada", "undo": "restore"}
+    with console.store() as store:
+        store.append(TRAIL, json.dumps(line | facts))
+
+
+@pytest.mark.parametrize(
+    "name", ["state/shop/orders.json", "backups/shop/orders-v2/x.json", "backups/shop/orders/../x"]
+)
+def test_a_backup_that_is_not_this_pollers_is_refused(project: Project, name: str) -> None:
+    """Who may append to the trail could name any document else, and undo asks for no leave to skip rows."""
+    console = ran(project)
+    other = console.document()
+    console.done("reset-to-beginning", "orders", "--yes")
+    if name != "state/shop/orders.json":
+        with console.store() as store:
+            store.write(name, other.encode(), if_tag=None)
+    forged(console, backup=name)
+    console.refused(3, "undo", "orders", "--change", "ffffffff", "--yes", says="no backup of what it replaced")
+    assert place(console) is None
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"kind": ["reset"]},
+        {"id": ["a"]},
+        {"undo": ["restore"]},
+        {"undid": {"a": 1}},
+        {"kind": "quarantine discard", "undo": "relist", "after": "rows"},
+        {"kind": "quarantine discard", "undo": "relist", "after": {"unlisted": 7}},
+        {"kind": "quarantine discard", "undo": "relist", "after": {"unlisted": ["../../x"]}},
+    ],
+    ids=lambda facts: str(list(facts.items())[-1])[:40],
+)
+def test_a_strange_line_of_the_trail_stops_nobody(project: Project, facts: dict[str, Any]) -> None:
+    console = ran(project)
+    reset = console.done("reset-to-beginning", "orders", "--yes")
+    forged(console, **facts)
+    assert any(one["id"] == reset["id"] for one in listed(console))
+    ended = console.run("undo", "orders", "--change", "ffffffff", "--yes")
+    assert ended.code in (2, 3), ended.err
+    assert "Traceback" not in ended.err
+    assert undone(console, "--change", reset["id"])["changed"]
