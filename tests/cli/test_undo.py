@@ -10,7 +10,10 @@ from unittest.mock import patch
 import pytest
 
 from poller import load_app
+from poller.admin.change import Preview
+from poller.admin.changes import Changes
 from poller.admin.refusals import Refused, WrongArgument
+from poller.admin.undo import undo_of
 from tests.cli.console import Console, at_work, changed, deleted, exported, ran
 from tests.cli.project import Project
 from tests.support.schemas import validator
@@ -314,3 +317,53 @@ def test_a_strange_line_of_the_trail_stops_nobody(project: Project, facts: dict[
     assert ended.code in (2, 3), ended.err
     assert "Traceback" not in ended.err
     assert undone(console, "--change", reset["id"])["changed"]
+
+
+@pytest.mark.parametrize("status", ["delivered", "superseded", "replayed"])
+def test_what_was_settled_since_a_discard_waits_no_more(project: Project, status: str) -> None:
+    """After a reset, say, the row was tried again, and delivered: an older version must not wait once more."""
+    console = waiting(project)
+    console.done("quarantine", "discard", "orders", "--all", "--yes")
+    project.execute(
+        "UPDATE poller_documents SET body = replace(body, '\"discarded\"', ?) WHERE name LIKE ?",
+        (f'"{status}"', f"quarantine/%{row_id(2)}%"),
+        database="state.db",
+    )
+    output = undone(console)
+    assert [row["id"] for row in output["rows"]] == [row_id(4)]
+    assert any("1 row was" in note and "since" in note for note in output["notes"])
+    assert not any("not kept any more" in note for note in output["notes"])
+
+
+def test_a_discard_too_long_for_the_trail_is_taken_back(project: Project) -> None:
+    """The trail's line leaves its rows out, the document's record names them."""
+    console = waiting(project)
+    discard = console.done("quarantine", "discard", "orders", "--all", "--yes")
+    record = console.state()["control"]["last_change"]
+    record = {key: value for key, value in record.items() if not isinstance(value, dict)}
+    project.execute(
+        "UPDATE poller_log SET line = ? WHERE line LIKE ?",
+        (json.dumps(record), f"%{discard['id']}%"),
+        database="state.db",
+    )
+    assert [row["id"] for row in undone(console)["rows"]] == [row_id(2), row_id(4)]
+
+
+def test_two_undos_of_one_change_are_made_once(project: Project) -> None:
+    """Also where a third change lies between: the second would take back what was delivered since."""
+    ran(project)
+    with (
+        patch.dict(os.environ, project.environ),
+        load_app(project.folder / "poller.toml", observers=[]) as app,
+    ):
+        poller = app.poller("orders")
+        poller.reset("beginning")
+        on = Changes(poller)
+        mine = on.prepare(undo_of(on))
+        poller.undo()
+        poller.pause()
+        shown: Any = mine
+        while isinstance(shown, Preview):
+            shown = on.apply(shown)
+    assert shown.changed is False
+    assert "taken back already" in shown.notes[0]
