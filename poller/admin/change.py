@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from poller.admin.change_result import ChangedRow, ChangeOutput
 from poller.admin.effects import NOTHING, Effect
@@ -28,6 +28,9 @@ Base: TypeAlias = "Copy | Recovery"
 """The version that a change replaces, or what is left of a document that is gone or cannot be read."""
 Undo: TypeAlias = Literal["pause", "resume", "restore", "relist"]
 """What takes a change back: a pause, a resume, the backup of what it replaced, or the list of rows that wait."""
+
+SEARCHED = 500
+"""Among so many of the newest records of the audit trail an undo looks for changes."""
 
 
 @dataclass(frozen=True)
@@ -101,16 +104,27 @@ class Change(ABC):
         return ()
 
 
+def taken_back(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Ids of changes that are taken back: by an undo that was not taken back itself. `records`: newest last."""
+    undone: set[str] = set()
+    for record in reversed(records):
+        if record.get("undid") and str(record.get("id")) not in undone:
+            undone.add(str(record["undid"]))
+    return frozenset(undone)
+
+
 @dataclass(frozen=True)
 class Undoing(Change):
     """A change that takes another one back.
 
     Attributes:
         undid: the id of the other. said: which it is, for people.
+        newest: the id of the newest change when it was chosen: with a later one, the trail may show another undo.
     """
 
     undid: str = ""
     said: str = ""
+    newest: str = ""
 
     kind = "undo"
 
@@ -118,6 +132,10 @@ class Undoing(Change):
         last = state.control.last_change
         if last is not None and last.undid == self.undid:
             return f"{last.by} has taken it back already."
+        if last is not None and last.id != self.newest:
+            records = [*on.operator.audit.entries(limit=SEARCHED), last.record()]
+            if self.undid in taken_back(records):
+                return "It was taken back already."
         return super().nothing(on, state)
 
     def notes(self, on: Changes, state: State) -> Sequence[str]:

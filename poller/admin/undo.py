@@ -7,12 +7,12 @@ is read again. Rows that lie between count as delivered: they were delivered, or
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from poller.admin.change import Change, Undo, Undoing
+from poller.admin.change import SEARCHED, Change, Undo, Undoing, taken_back
 from poller.admin.changes import Changes
 from poller.admin.editor import Operator
 from poller.admin.pausing import Pause, Resume
@@ -28,8 +28,6 @@ from poller.model.result import ResultModel
 from poller.model.when import moment, parsed
 from poller.ports import Found
 
-SEARCHED = 500
-"""Among so many of the newest records of the audit trail."""
 MOST_SHOWN = 5
 """So many later changes are named."""
 _BY_KIND: Mapping[str, Undo] = {
@@ -80,7 +78,7 @@ class UndoListOutput(ResultModel):
 def list_changes(operator: Operator) -> UndoListOutput:
     """The changes of a poller that its trail still holds, and its backups. Raises: StoreUnavailable, StoreDenied."""
     records = _records(operator)
-    undone = _undone(records)
+    undone = taken_back(records)
     file = operator.file
     changes = [
         UndoableChange(
@@ -107,7 +105,7 @@ def undo_of(on: Changes, change: str | None = None) -> Change:
     Raises: WrongArgument (there is none, or several), Refused (it cannot be taken back), StoreUnavailable, StoreDenied.
     """
     name, records = on.name, _records(on.operator)
-    undone = _undone(records)
+    undone = taken_back(records)
     if change is not None:
         wanted = clean(change, "change").strip().lower()
         found = [one for one in records if wanted and str(one.get("id", "")).startswith(wanted)]
@@ -125,10 +123,11 @@ def undo_of(on: Changes, change: str | None = None) -> Change:
     later = records[records.index(found[-1]) + 1 :]
     stays = [f"{one.get('kind')} {str(one.get('id'))[:8]}" for one in later if one.get("id") not in undone]
     since = f" What was changed since then stays: {', '.join(map(cut, stays[-MOST_SHOWN:]))}." if stays else ""
-    return _taking_back(on, found[-1], undone, since)
+    chosen = _taking_back(on, found[-1], undone, since)
+    return replace(chosen, newest=str(records[-1]["id"]))
 
 
-def _taking_back(on: Changes, record: Mapping[str, Any], undone: frozenset[str], since: str) -> Change:
+def _taking_back(on: Changes, record: Mapping[str, Any], undone: frozenset[str], since: str) -> Undoing:
     """`since`: a sentence on later changes, for people. Raises: Refused."""
     id_, kind, undo = str(record.get("id")), str(record.get("kind")), _undo_of(record)
     at, by = parsed(_text(record, "at") or ""), cut(_text(record, "by") or "unknown")
@@ -179,18 +178,9 @@ def _records(operator: Operator) -> list[dict[str, Any]]:
     except StateCorrupt:
         copy = None
     last = None if copy is None else copy.state.control.last_change
-    if last is not None and all(entry.get("id") != last.id for entry in entries):
-        entries.append(last.record())
+    if last is not None:  # in full: a long line of the trail leaves rows out
+        entries = [*(entry for entry in entries if entry.get("id") != last.id), last.record()]
     return [entry for entry in entries if _text(entry, "kind") in _KINDS and isinstance(entry.get("id"), str)]
-
-
-def _undone(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Ids of changes that are taken back: by an undo that was not taken back itself."""
-    undone: set[str] = set()
-    for record in reversed(records):
-        if record.get("undid") and record.get("id") not in undone:
-            undone.add(str(record["undid"]))
-    return frozenset(undone)
 
 
 def _undo_of(record: Mapping[str, Any]) -> Undo | None:
