@@ -367,3 +367,11 @@ def test_two_undos_of_one_change_are_made_once(project: Project) -> None:
             shown = on.apply(shown)
     assert shown.changed is False
     assert "taken back already" in shown.notes[0]
+
+
+@pytest.mark.parametrize("reason", ["", "   ", "\u200b", "\u2060\u200d", "\ufeff "])
+def test_in_production_an_unseen_reason_is_none(project: Project, reason: str) -> None:
+    console = ran(project)
+    project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
+    console.refused(3, "reset-to-beginning", "orders", "--yes", "--reason", reason, says="--reason TEXT")
+    assert place(console) == 5
