@@ -107,10 +107,12 @@ class Undoing(Change):
 
     Attributes:
         undid: the id of the other. said: which it is, for people.
+        newest: the id of the newest change when it was chosen: with a later one, the trail may show another undo.
     """
 
     undid: str = ""
     said: str = ""
+    newest: str = ""
 
     kind = "undo"
 
@@ -118,6 +120,11 @@ class Undoing(Change):
         last = state.control.last_change
         if last is not None and last.undid == self.undid:
             return f"{last.by} has taken it back already."
+        if last is not None and last.id != self.newest:
+            from poller.admin.change_records import records_of_changes, taken_back
+
+            if self.undid in taken_back(records_of_changes(on.operator)):
+                return "It was taken back already."
         return super().nothing(on, state)
 
     def notes(self, on: Changes, state: State) -> Sequence[str]:

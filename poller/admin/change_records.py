@@ -125,8 +125,8 @@ def records_of_changes(operator: Operator) -> list[ChangeRecord]:
     except StateCorrupt:
         copy = None
     last = None if copy is None else copy.state.control.last_change
-    if last is not None and all(entry.get("id") != last.id for entry in entries):
-        entries.append(last.record())
+    if last is not None:  # in full: a long line of the trail leaves rows out
+        entries = [*(entry for entry in entries if entry.get("id") != last.id), last.record()]
     return [_record(entry) for entry in entries if str(entry.get("kind")) in _KINDS]
 
 
@@ -143,7 +143,9 @@ def backup_of(operator: Operator, record: ChangeRecord, names: Collection[str]) 
     """Of what it replaced: as it says itself; else the newest one made shortly before it of a document that is as the
     record says. `names`: of the poller's backups; what is none of them is never read."""
     if record.backup is not None:
-        return record.backup if record.backup in names else None
+        folder, _, _ = record.backup.rpartition("/")
+        ours = f"{folder}/" == operator.backups and _made_at(record.backup) is not None
+        return record.backup if ours and record.backup in names else None
     at = record.moment
     for name in sorted(names, reverse=True) if at is not None and record.before else ():
         made = _made_at(name)

@@ -62,7 +62,7 @@ def checked_reason(reason: str | None, name: str) -> str | None:
             f"{name} has {len(reason):,} characters, and at most {LONGEST_REASON:,} are kept.",
             next_step="Shorten it; nothing was changed.",
         )
-    return reason or None
+    return reason if is_visible(reason) else None
 
 
 def identity(by: str | None = None) -> str:

@@ -7,7 +7,7 @@ is read again. Rows that lie between count as delivered: they were delivered, or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poller.admin.change import Change, Undoing
 from poller.admin.change_records import ChangeRecord, backup_of, records_of_changes, taken_back
@@ -53,7 +53,7 @@ def undo_of(on: Changes, change: str | None = None) -> Change:
     since = records[records.index(record) + 1 :]
     made_since = {one.id for one in since}
     stays = [one for one in since if one.id not in undone and one.undid not in made_since]
-    return _taking_back(on, record, _said(record, stays))
+    return replace(_taking_back(on, record, _said(record, stays)), newest=records[-1].id)
 
 
 def _said(record: ChangeRecord, later: list[ChangeRecord]) -> str:
@@ -65,7 +65,7 @@ def _said(record: ChangeRecord, later: list[ChangeRecord]) -> str:
     return f"{said} What was changed since then stays: {stays}." if stays else said
 
 
-def _taking_back(on: Changes, record: ChangeRecord, said: str) -> Change:
+def _taking_back(on: Changes, record: ChangeRecord, said: str) -> Undoing:
     """Raises: Refused."""
     match record.undo:
         case "resume":

@@ -10,7 +10,10 @@ from unittest.mock import patch
 import pytest
 
 from poller import load_app
+from poller.admin.change import Preview
+from poller.admin.changes import Changes
 from poller.admin.refusals import Refused, WrongArgument
+from poller.admin.undo import undo_of
 from tests.cli.console import Console, at_work, changed, deleted, exported, ran
 from tests.cli.project import Project
 from tests.support.schemas import validator
@@ -270,43 +273,6 @@ def test_a_program_takes_a_change_back(project: Project) -> None:
     assert place(console) == 5
 
 
-def appended(console: Console, **record: Any) -> None:
-    """A line in the trail, as whoever may append to it writes one."""
-    with console.store() as store:
-        store.append(TRAIL, json.dumps(record))
-
-
-@pytest.mark.parametrize(
-    "backup", ["state/shop/orders.json", "../poller.toml", "/etc/passwd", "backups/shop/invoices/x.json", "kept.json"]
-)
-def test_what_a_line_of_the_trail_calls_a_backup_is_read_only_if_it_is_one(project: Project, backup: str) -> None:
-    console = ran(project)
-    exported(console)
-    appended(console, id="beef", kind="rebind", undo="restore", backup=backup)
-    console.refused(3, "undo", "orders", "--change", "beef", "--yes", says="no backup of what it replaced is left")
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"id": {"a": 1}, "kind": "rebind", "at": 5, "before": [1], "after": "x", "by": ["ada"], "undid": {}},
-        {"id": "beef", "kind": ["rebind"]},
-        {"id": "beef", "kind": "quarantine discard", "after": {"unlisted": {"a": 1}}},
-        {"id": "beef", "kind": "quarantine discard", "after": {"unlisted": ["../../state", 7, "\x1b[2J"]}},
-        {"id": "beef", "kind": "quarantine add", "undo": {"a": 1}, "after": {"listed": "all"}},
-    ],
-    ids=["types", "a kind that is none", "an object of rows", "ids that are none", "a text of rows"],
-)
-def test_a_line_of_the_trail_that_is_wrong_changes_nothing(project: Project, record: dict[str, Any]) -> None:
-    console = ran(project)
-    console.done("pause", "orders", "--yes")
-    appended(console, **record)
-    assert console.run("undo", "orders", "--list").code == 0
-    before = console.everything()
-    assert console.run("undo", "orders", "--change", "beef", "--yes").code in (2, 3)
-    assert console.everything() == before
-
-
 def test_a_halt_is_not_ended_with_the_pause_that_is_taken_back(project: Project) -> None:
     console = ran(project)
     console.done("pause", "orders", "--yes")
@@ -331,3 +297,108 @@ def test_a_row_of_which_another_version_waits_is_not_listed_again(project: Proje
     output = undone(console)
     assert [row["id"] for row in output["rows"]] == [row_id(4)]
     assert any("Of 1 more the record is gone, or another version waits" in note for note in output["notes"])
+
+
+def forged(console: Console, **facts: Any) -> None:
+    """Somebody who may write the trail appends a line to it."""
+    line = {"id": "f" * 32, "kind": "reset-to-beginning", "at": "2026-01-01T00:00:00Z", "by": "ada", "undo": "restore"}
+    with console.store() as store:
+        store.append(TRAIL, json.dumps(line | facts))
+
+
+@pytest.mark.parametrize(
+    "name", ["state/shop/orders.json", "backups/shop/orders-v2/x.json", "backups/shop/orders/../x"]
+)
+def test_a_backup_that_is_not_this_pollers_is_refused(project: Project, name: str) -> None:
+    """Who may append to the trail could name any document else, and undo asks for no leave to skip rows."""
+    console = ran(project)
+    other = console.document()
+    console.done("reset-to-beginning", "orders", "--yes")
+    if name != "state/shop/orders.json":
+        with console.store() as store:
+            store.write(name, other.encode(), if_tag=None)
+    forged(console, backup=name)
+    console.refused(3, "undo", "orders", "--change", "ffffffff", "--yes", says="no backup of what it replaced")
+    assert place(console) is None
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"kind": ["reset"]},
+        {"id": ["a"]},
+        {"undo": ["restore"]},
+        {"undid": {"a": 1}},
+        {"kind": "quarantine discard", "undo": "relist", "after": "rows"},
+        {"kind": "quarantine discard", "undo": "relist", "after": {"unlisted": 7}},
+        {"kind": "quarantine discard", "undo": "relist", "after": {"unlisted": ["../../x"]}},
+    ],
+    ids=lambda facts: str(list(facts.items())[-1])[:40],
+)
+def test_a_strange_line_of_the_trail_stops_nobody(project: Project, facts: dict[str, Any]) -> None:
+    console = ran(project)
+    reset = console.done("reset-to-beginning", "orders", "--yes")
+    forged(console, **facts)
+    assert any(one["id"] == reset["id"] for one in listed(console))
+    ended = console.run("undo", "orders", "--change", "ffffffff", "--yes")
+    assert ended.code in (2, 3), ended.err
+    assert "Traceback" not in ended.err
+    assert undone(console, "--change", reset["id"])["changed"]
+
+
+@pytest.mark.parametrize("status", ["delivered", "superseded", "replayed"])
+def test_what_was_settled_since_a_discard_waits_no_more(project: Project, status: str) -> None:
+    """After a reset, say, the row was tried again, and delivered: an older version must not wait once more."""
+    console = waiting(project)
+    console.done("quarantine", "discard", "orders", "--all", "--yes")
+    project.execute(
+        "UPDATE poller_documents SET body = replace(body, '\"discarded\"', ?) WHERE name LIKE ?",
+        (f'"{status}"', f"quarantine/%{row_id(2)}%"),
+        database="state.db",
+    )
+    output = undone(console)
+    assert [row["id"] for row in output["rows"]] == [row_id(4)]
+    assert any("1 row was" in note and "since" in note for note in output["notes"])
+    assert not any("the record is gone" in note for note in output["notes"])
+
+
+def test_a_discard_too_long_for_the_trail_is_taken_back(project: Project) -> None:
+    """The trail's line leaves its rows out, the document's record names them."""
+    console = waiting(project)
+    discard = console.done("quarantine", "discard", "orders", "--all", "--yes")
+    record = console.state()["control"]["last_change"]
+    record = {key: value for key, value in record.items() if not isinstance(value, dict)}
+    project.execute(
+        "UPDATE poller_log SET line = ? WHERE line LIKE ?",
+        (json.dumps(record), f"%{discard['id']}%"),
+        database="state.db",
+    )
+    assert [row["id"] for row in undone(console)["rows"]] == [row_id(2), row_id(4)]
+
+
+def test_two_undos_of_one_change_are_made_once(project: Project) -> None:
+    """Also where a third change lies between: the second would take back what was delivered since."""
+    ran(project)
+    with (
+        patch.dict(os.environ, project.environ),
+        load_app(project.folder / "poller.toml", observers=[]) as app,
+    ):
+        poller = app.poller("orders")
+        poller.reset("beginning")
+        on = Changes(poller)
+        mine = on.prepare(undo_of(on))
+        poller.undo()
+        poller.pause()
+        shown: Any = mine
+        while isinstance(shown, Preview):
+            shown = on.apply(shown)
+    assert shown.changed is False
+    assert "taken back already" in shown.notes[0]
+
+
+@pytest.mark.parametrize("reason", ["", "   ", "\u200b", "\u2060\u200d", "\ufeff "])
+def test_in_production_an_unseen_reason_is_none(project: Project, reason: str) -> None:
+    console = ran(project)
+    project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
+    console.refused(3, "reset-to-beginning", "orders", "--yes", "--reason", reason, says="--reason TEXT")
+    assert place(console) == 5

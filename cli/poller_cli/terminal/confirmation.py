@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from poller.admin.refusals import Refused
 from poller.admin.request import Request
+from poller.model.escape import is_visible
 from poller_cli.terminal.layout import is_terminal
 
 
@@ -44,7 +45,7 @@ def confirm(consent: Consent, name: str, kind: str, *, production: str | None, t
         raise Refused(
             f"--confirm names another poller than {name!r}; nothing was changed.", next_step=f"Add --confirm {name}."
         )
-    if consent.yes and (production is None or (consent.reason or "").strip()):
+    if consent.yes and (production is None or is_visible(consent.reason or "")):
         return
     if will_ask(consent):
         if typed and _answer(f"Type {name} to go on: ") == name:

@@ -41,10 +41,11 @@ class Relist(_OfRows):
     """Of a discard: its rows wait for a person again, as long as their records are kept.
 
     Attributes:
-        records: of the rows, once they were read.
+        records: of the rows, once they were read. settled: so many more were delivered since, or a newer version.
     """
 
     records: tuple[QuarantineRecord, ...] = ()
+    settled: int = 0
 
     def looked(self, on: Changes) -> tuple[Relist, Base]:
         """Raises: Refused, if no record is left or there is no room; StoreError."""
@@ -52,7 +53,13 @@ class Relist(_OfRows):
         listed = every_row(copy.state)
         wanted = [id_ for id_ in self.ids if id_ not in listed]
         found = records_of(on.poller, on.operator).records(wanted)
-        kept = tuple(one for one in found.values() if isinstance(one, QuarantineRecord))
+        records = [one for one in found.values() if isinstance(one, QuarantineRecord)]
+        kept = tuple(one for one in records if one.waits or one.status == "discarded")
+        if records and not kept:
+            raise Refused(
+                f"The rows of {on.name!r} were delivered since, or a newer version was. Nothing was changed.",
+                next_step=f"What became of them: poller quarantine show {on.name} --id {records[0].id}",
+            )
         if wanted and not kept:
             raise Refused(
                 f"No record of the {len(wanted):,} rows of {on.name!r} is left (quarantine_ttl). Nothing was changed.",
@@ -66,7 +73,7 @@ class Relist(_OfRows):
                 next_step=f"Replay or discard others first: poller quarantine list {on.name}, or raise "
                 "max_quarantined.",
             )
-        return replace(self, records=kept), copy
+        return replace(self, records=kept, settled=len(records) - len(kept)), copy
 
     def nothing(self, on: Changes, state: State) -> str | None:
         done = super().nothing(on, state)
@@ -109,7 +116,10 @@ class Relist(_OfRows):
             *super().notes(on, state),
             "They wait for a person again; later rows of their ordering keys may have been delivered meanwhile.",
         ]
-        left = len([id_ for id_ in self.ids if id_ not in every_row(state)]) - len(again)
+        if self.settled:
+            many = "1 row was" if self.settled == 1 else f"{self.settled:,} rows were"
+            notes.append(f"{many} delivered since, or a newer version was: not listed again.")
+        left = len([id_ for id_ in self.ids if id_ not in every_row(state)]) - len(again) - self.settled
         return [*notes, f"Of {left:,} more the record is gone, or another version waits."] if left else notes
 
     def before_write(self, on: Changes, state: State) -> None:
