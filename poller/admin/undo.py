@@ -8,6 +8,7 @@ is read again. Rows that lie between count as delivered: they were delivered, or
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from poller.admin.change import Change, Undoing
 from poller.admin.change_records import ChangeRecord, backup_of, records_of_changes, taken_back
@@ -69,7 +70,7 @@ def _taking_back(on: Changes, record: ChangeRecord, said: str) -> Undoing:
     """Raises: Refused."""
     match record.undo:
         case "resume":
-            return UndoByResume(undid=record.id, said=said)
+            return UndoByResume(undid=record.id, said=said, at=record.moment)
         case "pause":
             return UndoByPause(undid=record.id, said=said)
         case "restore":
@@ -101,16 +102,26 @@ def _refused(on: Changes, record: ChangeRecord, why: str) -> Refused:
 
 @dataclass(frozen=True)
 class UndoByResume(Undoing, Resume):
-    """Of a pause or a cancel."""
+    """Of a pause or a cancel.
+
+    Attributes:
+        at: when that was; None if it is not known.
+    """
+
+    at: datetime | None = None
 
     def nothing(self, on: Changes, state: State) -> str | None:
         """Raises: Refused, if it was halted since: a resume would end that too."""
         if not state.control.paused:
             return f"{on.name} is not paused any more."
-        if state.control.halted:
+        control, why = state.control, None
+        if control.halted:
+            why = "is halted as well, and a resume would end both"
+        elif None not in (self.at, control.at) and self.at != control.at:
+            why = f"was paused again since, by {control.by or 'unknown'}"
+        if why is not None:
             raise Refused(
-                f"{on.name} is halted as well, and a resume would end both. Nothing was changed.",
-                next_step=f"If that is meant: poller resume {on.name}",
+                f"{on.name} {why}. Nothing was changed.", next_step=f"If that is meant: poller resume {on.name}"
             )
         return super().nothing(on, state)
 

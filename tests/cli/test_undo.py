@@ -402,3 +402,24 @@ def test_in_production_an_unseen_reason_is_none(project: Project, reason: str) -
     project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
     console.refused(3, "reset-to-beginning", "orders", "--yes", "--reason", reason, says="--reason TEXT")
     assert place(console) == 5
+
+
+def test_a_later_pause_is_not_ended_with_an_older_one(project: Project) -> None:
+    console = ran(project)
+    first = console.done("pause", "orders", "--yes")
+    console.done("resume", "orders", "--yes")
+    project.environ["POLLER_OPERATOR"] = "bob"
+    console.done("pause", "orders", "--yes", "--reason", "migration")
+    says = "was paused again since, by bob"
+    console.refused(3, "undo", "orders", "--change", first["id"], "--yes", says=says)
+
+
+def test_a_row_from_before_a_reset_stays_that(project: Project) -> None:
+    """A replay of it asks which version is meant (failures 10)."""
+    console = waiting(project)
+    discard = console.done("quarantine", "discard", "orders", "--all", "--yes")
+    console.done("reset-to-beginning", "orders", "--yes")
+    undone(console, "--change", discard["id"])
+    assert {row["generation"] for row in console.state()["quarantine"]} == {0}
+    ended = console.run("quarantine", "replay", "orders", "--id", row_id(2), "--yes")
+    assert "from before the last reset" in ended.err

@@ -139,7 +139,7 @@ class Relist(_OfRows):
                     error=one.error,
                     batch_id=one.batch_id,
                     fencing_token=state.lease.fencing_token + 1,
-                    generation=state.checkpoint.generation,
+                    generation=min(one.generation, state.checkpoint.generation),
                     by=on.operator.by,
                     reason=on.operator.reason,
                 ),
