@@ -137,7 +137,9 @@ class Runner:
         """No tick runs in this process meanwhile: a source serves one thread at a time. Raises: LeaseHeld."""
         ours = self._busy
         if not ours.acquire(blocking=False):
-            raise LeaseHeld("A batch of this poller still runs in this process.", next_step="Try again later.")
+            raise LeaseHeld(
+                "A batch or a change of this poller still runs in this process.", next_step="Try again later."
+            )
         try:
             yield
         finally:

@@ -83,14 +83,10 @@ class Relist(_OfRows):
         columns = key_columns(on.poller.source, on.poller.options.ordering_key)
 
         def relisted(state: State, record: Record, now: datetime) -> State:
-            again = [
-                entry_of(one).model_copy(
-                    update={
-                        "at": state.checkpoint.position or 0,
-                        "generation": state.checkpoint.generation,
-                        "since": now,
-                    }
-                )
+            point = state.checkpoint
+            here = {"at": point.position or 0, "generation": point.generation, "since": now}
+            again = [  # rows from before a reset stay that (failures 10)
+                entry_of(one).model_copy(update=here if one.generation >= point.generation else {"since": now})
                 for one in self._again(state)
             ]
             first = not aside.waiting(state)

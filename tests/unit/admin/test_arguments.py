@@ -232,6 +232,6 @@ def test_a_change_that_counts_rows_waits_for_no_tick(orders: Poller, store: Memo
         assert stored(store) == before
 
     assert orders.tick(handle).ok
-    assert [error.message for error in refused] == ["A batch of this poller still runs in this process."]
+    assert [error.message for error in refused] == ["A batch or a change of this poller still runs in this process."]
     if change != "rebind":
         CHANGES[change](orders)
