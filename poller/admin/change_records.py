@@ -38,7 +38,7 @@ _NEAR = timedelta(seconds=30)
 
 @dataclass(frozen=True)
 class ChangeRecord:
-    """One change, whoever wrote its line: nothing of it is trusted but for its form.
+    """One change. Its line may be of any program: nothing of it is trusted but its form.
 
     Attributes:
         undo: what takes it back; None if nothing does. backup: what it says of the backup of what it replaced.

@@ -29,7 +29,7 @@ LOOK_EVERY = 0.25
 STOPPING = 1.0
 """For so many seconds a handler that can be stopped may take to end."""
 Waiting: TypeAlias = Callable[[ChangeOutput, str, float], None]
-"""Told that the change was made, and for which worker it is waited for how many seconds at most."""
+"""Called once the change was made: for which worker, and for how many seconds at most, it is waited."""
 
 
 @dataclass(frozen=True)

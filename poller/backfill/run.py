@@ -302,7 +302,7 @@ class Backfill:
         return pending(self._whole, after, part.range)
 
     def _claim(self) -> None:
-        """Be the one who begins it. Raises: Refused, where somebody else just did, in another number of parts."""
+        """Claim its beginning. Raises: Refused, if another call has just begun it, in another number of parts."""
         if self.begun_with is not None:
             return
         store, count, now = self.poller.store, len(self.parts), self.poller.runtime.utcnow()

@@ -78,7 +78,7 @@ def _counted(rows: int, batches: int) -> str:
 
 
 def _lines(record: HistoryRecord) -> list[str]:
-    """For people: no value that somebody wrote fills a screen."""
+    """For people: no value of the trail fills a screen."""
     from poller.model.escape import LONGEST_SENTENCE, cut, each_text
 
     record = record.model_copy(update=each_text(record.model_dump(), cut))
