@@ -1,10 +1,10 @@
 """How every change of state is made: `prepare` shows what it would do, and `apply` makes it by one compare-and-swap.
 
-The operator who asks for a change agrees to a target ("orders goes back to the beginning"), not to a version of the document. A
-worker that commits meanwhile only changes where the poller comes from: the result says so, what is replaced is backed
-up again, and the change goes on. If anything else happened in between (another operator's change, a halt, a checkpoint
-that went back, because an older document was put back or it was made again), `apply` changes nothing and returns a new
-preview: show it, ask again, apply that.
+An operator agrees to a target ("orders goes back to the beginning"), not to a version of the document. A worker that
+commits meanwhile only changes where the poller comes from: the result says so, what is replaced is backed up again, and
+the change goes on. If anything else happened in between (another operator's change, a halt, a checkpoint that went
+back, because an older document was put back or it was made again), `apply` changes nothing and returns a new preview:
+show it, ask again, apply that.
 """
 
 from __future__ import annotations
