@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -40,6 +41,18 @@ def was_reset(place: Place) -> None:
     place.run("reset-to-beginning", "orders", "--yes")
 
 
+LAST = "LAST"
+"""Stands for the id of the newest change."""
+
+
+def named(place: Place, case: Case) -> Case:
+    """The case with that id, as its preparation left it."""
+    if LAST not in case.command:
+        return case
+    newest = json.loads(place.body(case.target) or b"")["control"]["last_change"]["id"]
+    return replace(case, command=tuple(newest if word == LAST else word for word in case.command))
+
+
 def ahead(place: Place) -> None:
     """The other poller has come further."""
     worked(place, "invoices", HALF + BATCH)
@@ -57,7 +70,7 @@ def cases(folder: str) -> dict[str, Case]:
             Case("reset-to-beginning", ("reset-to-beginning", "orders"), 0),
             Case("reset-to-cursor", ("reset-to-cursor", "orders", *fourth), FOURTH),
             Case("reset-to-checkpoint", to_kept, FOURTH),
-            Case("undo", ("undo", "orders"), HALF, prepare=was_reset),
+            Case("undo", ("undo", "orders", "--change", LAST), HALF, prepare=was_reset),
             Case("reset-to-checkpoint-gone", to_kept, FOURTH, prepare=gone),
             Case("clone-checkpoint", cloning, HALF, "invoices"),
             Case("clone-checkpoint-overwrite", (*cloning, "--overwrite"), HALF, "invoices", ahead),
@@ -137,6 +150,7 @@ Moments = Callable[[list[str], int], list[tuple[int, str]]]
 def raced(place: Place, name: str, intruders: dict[str, Moments]) -> None:
     case = cases(str(place.project.folder))[name]
     case.prepare(place)
+    case = named(place, case)
     place.keep()
     place.restore()
     config = (place.project.folder / "poller.toml").read_text()
@@ -232,6 +246,7 @@ def started(place: Place, name: str) -> tuple[str, ...]:
     """The command of a case, prepared and remembered."""
     case = cases(str(place.project.folder))[name]
     case.prepare(place)
+    case = named(place, case)
     place.keep()
     place.restore()
     return (*case.command, "--yes")

@@ -214,7 +214,7 @@ FURTHER = (
                 '    return _emptied(state.model_copy(update={"checkpoint": Checkpoint()}), now)\n\n\ndef may_remember',
             ),
         ),
-        "that it only writes once more|moves the checkpoint back from",
+        "that it only writes once more|moves the checkpoint back from|lanes have done rows .* which nobody did",
     ),
     Mutant(
         "an older copy is worked on",
