@@ -9,25 +9,53 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Protocol, Self, TypeAlias
 
 from poller.admin.change_result import ChangedRow, ChangeOutput
+from poller.admin.editor import Applied, Operator
 from poller.admin.effects import NOTHING, Effect
-from poller.admin.request import Allow
+from poller.admin.recovery import Recovery
+from poller.admin.request import Allow, Request
+from poller.admin.wired import WiredPoller
 from poller.errors import FieldDifference, PollerError
 from poller.lease.state_file import Copy
 from poller.model.changes import Transition
 from poller.model.document import State
+from poller.model.fingerprint import SourceDescription
 
-if TYPE_CHECKING:
-    from poller.admin.changes import Changes
-    from poller.admin.editor import Applied
-    from poller.admin.recovery import Recovery
-
-Base: TypeAlias = "Copy | Recovery"
+Base: TypeAlias = Copy | Recovery
 """The version that a change replaces, or what is left of a document that is gone or cannot be read."""
 Undo: TypeAlias = Literal["pause", "resume", "restore", "relist"]
 """What takes a change back: a pause, a resume, the backup of what it replaced, or the list of rows that wait."""
+
+
+class Changing(Protocol):
+    """Where a change is made, as the change sees it: by which operator, of which poller's document."""
+
+    @property
+    def poller(self) -> WiredPoller:
+        """Whose store, timing and source are used."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Whose document is changed."""
+        ...
+
+    @property
+    def request(self) -> Request:
+        """By whom, why, and what is allowed."""
+        ...
+
+    @property
+    def operator(self) -> Operator:
+        """Who reads and writes the document."""
+        ...
+
+    @property
+    def source(self) -> SourceDescription:
+        """The configured source, with what its configuration leaves to the server, if that answers."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -54,33 +82,33 @@ class Change(ABC):
     def kind(self) -> str: ...
 
     @abstractmethod
-    def transition(self, on: Changes) -> Transition:
+    def transition(self, on: Changing) -> Transition:
         """What becomes of a state."""
 
-    def looked(self, on: Changes) -> tuple[Self, Base]:
+    def looked(self, on: Changing) -> tuple[Self, Base]:
         """The same with all that has to be asked of the source, and what it replaces.
 
         Raises: StoreError where there is no document, StateCorrupt; PollerError, where an argument cannot be meant.
         """
         return self, on.operator.look()
 
-    def nothing(self, on: Changes, state: State) -> str | None:
+    def nothing(self, on: Changing, state: State) -> str | None:
         """Why there is nothing to do, if there is not. Raises: Refused."""
         return None
 
-    def effect(self, on: Changes, state: State) -> Effect:
+    def effect(self, on: Changing, state: State) -> Effect:
         """What it does to rows."""
         return NOTHING
 
-    def differences(self, on: Changes, state: State) -> Sequence[FieldDifference]:
+    def differences(self, on: Changing, state: State) -> Sequence[FieldDifference]:
         """Between the source that the checkpoint belonged to and the one it will."""
         return ()
 
-    def notes(self, on: Changes, state: State) -> Sequence[str]:
+    def notes(self, on: Changing, state: State) -> Sequence[str]:
         """For people, from the state before."""
         return ()
 
-    def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
+    def rows(self, on: Changing, state: State) -> Sequence[ChangedRow]:
         """The single rows that it changes, from the state before."""
         return ()
 
@@ -88,47 +116,17 @@ class Change(ABC):
         """What takes it back, by the state that it replaced; None if nothing does."""
         return "restore" if self.fenced else None
 
-    def begin(self, on: Changes, recovery: Recovery) -> Beginning:
+    def begin(self, on: Changing, recovery: Recovery) -> Beginning:
         """Where no document can be read. Raises: Refused."""
         raise NotImplementedError(f"{self.kind} needs a document")
 
-    def before_write(self, on: Changes, state: State) -> None:  # noqa: B027 - most do nothing
+    def before_write(self, on: Changing, state: State) -> None:  # noqa: B027 - most do nothing
         """Called with each version that is about to be replaced. Raises: to refuse."""
 
-    def finish(self, on: Changes, state: State, applied: Applied | None) -> Sequence[str]:
+    def finish(self, on: Changing, state: State, applied: Applied | None) -> Sequence[str]:
         """What is left to do once it was made; with `applied` None there was nothing to do at `state`. Returns notes
         for people."""
         return ()
-
-
-@dataclass(frozen=True)
-class Undoing(Change):
-    """A change that takes another one back.
-
-    Attributes:
-        undid: the id of the other. said: which it is, for people.
-        newest: the id of the newest change when it was chosen: with a later one, the trail may show another undo.
-    """
-
-    undid: str = ""
-    said: str = ""
-    newest: str = ""
-
-    kind = "undo"
-
-    def nothing(self, on: Changes, state: State) -> str | None:
-        last = state.control.last_change
-        if last is not None and last.undid == self.undid:
-            return f"{last.by} has taken it back already."
-        if last is not None and last.id != self.newest:
-            from poller.admin.change_records import records_of_changes, taken_back
-
-            if self.undid in taken_back(records_of_changes(on.operator)):
-                return "It was taken back already."
-        return super().nothing(on, state)
-
-    def notes(self, on: Changes, state: State) -> Sequence[str]:
-        return [self.said, *super().notes(on, state)]
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from poller.admin.change import Undo
+from poller.admin.change import Change, Changing, Undo
 from poller.admin.editor import Operator
 from poller.errors import StateCorrupt
 from poller.model.changes import summary
-from poller.model.document import decode
+from poller.model.document import State, decode
 from poller.model.result import ResultModel
 from poller.model.when import parsed
 from poller.ports import Found
@@ -193,3 +193,31 @@ def _record(entry: Mapping[str, Any]) -> ChangeRecord:
         backup=text("backup"),
         undid=text("undid"),
     )
+
+
+@dataclass(frozen=True)
+class Undoing(Change):
+    """A change that takes another one back.
+
+    Attributes:
+        undid: the id of the other. said: which it is, for people.
+        newest: the id of the newest change when it was chosen: with a later one, the trail may show another undo.
+    """
+
+    undid: str = ""
+    said: str = ""
+    newest: str = ""
+
+    kind = "undo"
+
+    def nothing(self, on: Changing, state: State) -> str | None:
+        last = state.control.last_change
+        if last is not None and last.undid == self.undid:
+            return f"{last.by} has taken it back already."
+        later = last is not None and last.id != self.newest
+        if later and self.undid in taken_back(records_of_changes(on.operator)):
+            return "It was taken back already."
+        return super().nothing(on, state)
+
+    def notes(self, on: Changing, state: State) -> Sequence[str]:
+        return [self.said, *super().notes(on, state)]

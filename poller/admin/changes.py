@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import cached_property
 
-from poller.admin.change import Base, Beginning, Change, Preview, Refusal
+from poller.admin.change import Base, Beginning, Change, Changing, Preview, Refusal
 from poller.admin.change_result import ChangeOutput, FieldDifferenceOutput, moves, place_of, row_lines
 from poller.admin.cursors import located
 from poller.admin.editor import Applied
@@ -308,7 +308,7 @@ class Changes:
         )
 
 
-def there_or_first(on: Changes, *, overwrite: bool) -> Base:
+def there_or_first(on: Changing, *, overwrite: bool) -> Base:
     """What a change replaces that makes a first document, or with `overwrite` replaces the one that is there.
 
     Raises: Refused (there is a checkpoint already), StateCorrupt, StoreError.

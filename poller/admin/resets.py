@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from poller.admin.change import Base, Beginning, Change
-from poller.admin.changes import Changes
+from poller.admin.change import Base, Beginning, Change, Changing
 from poller.admin.cursors import changed_source, is_foreign, refuse_foreign, typed_cursor, unreadable
 from poller.admin.effects import BACK, NOTHING, Effect, measure, uncounted
 from poller.admin.quarantine.relisting import unlisted
@@ -50,7 +49,7 @@ class Reset(Change):
     def kind(self) -> str:
         return "reset-to-beginning" if self.to is None else "reset-to-cursor"
 
-    def looked(self, on: Changes) -> tuple[Reset, Base]:
+    def looked(self, on: Changing) -> tuple[Reset, Base]:
         """Raises: StoreError; with `here` FingerprintMismatch, if the cursor is of another kind or key than the source
         has."""
         if not self.here:
@@ -59,20 +58,20 @@ class Reset(Change):
         refuse_foreign(on.poller.source, copy.state.checkpoint.cursor, name=on.poller.name)
         return replace(self, to=copy.state.checkpoint.cursor), copy
 
-    def transition(self, on: Changes) -> Transition:
+    def transition(self, on: Changing) -> Transition:
         return to_reset(self.to, on.source, token_at_least=self.token_at_least)
 
-    def effect(self, on: Changes, state: State) -> Effect:
+    def effect(self, on: Changing, state: State) -> Effect:
         foreign = is_foreign(state, on.source)
         return measure(on.poller.source, state.checkpoint.cursor, self.to, foreign=foreign)
 
-    def differences(self, on: Changes, state: State) -> Sequence[FieldDifference]:
+    def differences(self, on: Changing, state: State) -> Sequence[FieldDifference]:
         return changed_source(on.source)(state)
 
-    def notes(self, on: Changes, state: State) -> Sequence[str]:
+    def notes(self, on: Changing, state: State) -> Sequence[str]:
         return unreadable(on.poller.source, state, on.source)
 
-    def begin(self, on: Changes, recovery: Recovery) -> Beginning:
+    def begin(self, on: Changing, recovery: Recovery) -> Beginning:
         lease = Lease(fencing_token=recovery.highest_token)
         checkpoint = Checkpoint(generation=recovery.highest_generation)
         start = State(poller_name=on.name, checkpoint=checkpoint, lease=lease)
@@ -98,7 +97,7 @@ def reset_to(poller: WiredPoller, to: Cursor | Literal["beginning"], *, token_at
 
 
 def made_again(
-    on: Changes,
+    on: Changing,
     recovery: Recovery,
     start: State,
     transition: Transition,

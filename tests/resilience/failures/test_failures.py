@@ -63,7 +63,7 @@ def test_schedules_break_no_law_and_reach_what_they_prove() -> None:
     """A law that is never put to the test proves nothing: each of these must have happened, and not just once."""
     seen: Counter[str] = Counter()
     plans = [draw(seed) for seed in range(TELLING)]
-    for plan in (*plans, *(replace(plan, uncommitted=4, batch_size=1, latency=0.05) for plan in plans[:10])):
+    for plan in (*plans, *(replace(plan, uncommitted=4, batch_size=1, latency=0.05) for plan in plans[:20])):
         report = play(plan)
         held(report)
         seen += report.seen

@@ -90,7 +90,7 @@ def test_a_lane_leaves_rows_behind_and_moves_no_checkpoint(report: str, mode: Mo
 
 
 @pytest.mark.parametrize("lane", [False, True], ids=["at the checkpoint", "in a lane"])
-def test_a_row_without_a_record_stops_what_is_passed_right_before_it(lane: bool) -> None:
+def test_a_row_without_a_record_stops_what_is_passed(lane: bool) -> None:
     report = Report(failed=("1", "3"))
     found = judging.judge(held(), PLAN, report, mode="quarantine", limits=LIMITS, jitter=0.0, lane=lane, unrecorded="3")
     assert (found.passes, found.delivered, [one.id for one in found.listed]) == (2, 1, ["1"])
@@ -117,7 +117,7 @@ def test_a_try_of_a_row_aside_is_a_verdict_too(report: Report, lists: tuple[list
     assert after.retrying is None
 
 
-def test_batches_that_share_a_write_are_passed_in_order_and_release_once() -> None:
+def test_batches_that_share_a_write_are_passed_in_order() -> None:
     first, second = (row(1), row(2)), (row(3),)
     landings = [
         Landing(Plan(rows=rows, passes=rows), Verdict(passes=len(rows), delivered=len(rows)), batch_id)
