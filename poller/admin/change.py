@@ -65,7 +65,7 @@ class Change(ABC):
     Attributes:
         kind: the command's name, and the record's kind.
         fenced: it takes the lease, and what it replaces is backed up (all but pause, cancel and resume).
-        strict: in production the poller's name has to be given.
+        strict: in production it needs a reason.
         typed: a fenced one wants the name typed; else a `y` is enough.
         skips: it is asked for by the rows that it skips, so that skipping needs no allowance.
         asks: it asks the poller's source, which serves one thread at a time.
@@ -176,7 +176,7 @@ class Preview:
 
     @property
     def strict(self) -> bool:
-        """True if in production the poller's name has to be given."""
+        """True if in production it needs a reason."""
         return self.change.strict if self.beginning is None else self.beginning.strict
 
     @property

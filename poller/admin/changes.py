@@ -139,7 +139,8 @@ class Changes:
         if isinstance(preview.base, Recovery):
             first = preview.beginning
             assert first is not None  # noqa: S101 - prepared where no document can be read
-            applied = preview.base.apply(preview.change.kind, first.start, first.transition, keep=first.keep)
+            kind, undid = preview.change.kind, getattr(preview.change, "undid", None)
+            applied = preview.base.apply(kind, first.start, first.transition, keep=first.keep, undid=undid)
             return self._done(preview, applied, preview.output.effect)
         return self._replace(preview, preview.base)
 

@@ -77,12 +77,12 @@ class Cancel(_Unfenced):
         by = f" by {control.by}" if control.by else ""
         if worker is not None:
             return f"{on.name} is cancelled already{by}: {control.reason or 'no reason given'}."
-        return f"{on.name} is paused already{by}, and nobody works on it: {control.reason or 'no reason given'}."
+        return f"{on.name} is paused already{by}, and no worker is at work: {control.reason or 'no reason given'}."
 
     def notes(self, on: Changing, state: State) -> Sequence[str]:
         owner = None if kept_by(state) is not None else state.lease.owner_id
         if owner is None:
-            return ["Nobody works on it: it is only paused."]
+            return ["No worker is at work: it is only paused."]
         return [f"What {owner} has in hand is not committed: its rows come again after a resume."]
 
     def undo(self, state: State) -> Undo | None:

@@ -60,9 +60,12 @@ class Recovery:
         self.highest_token = max((token for token, _ in found), default=0)
         self.highest_generation = max((generation for _, generation in found), default=0)
 
-    def apply(self, kind: str, start: State, transition: Transition, *, keep: bool = True) -> Applied:
+    def apply(
+        self, kind: str, start: State, transition: Transition, *, keep: bool = True, undid: str | None = None
+    ) -> Applied:
         """Write what `transition` makes of `start` in the place of the bytes that were looked at, which are kept as a
-        backup. Not `keep`: the lease is free at once, since the document never existed.
+        backup. Not `keep`: the lease is free at once, since the document never existed. `undid`: for the record, which
+        change it takes back.
 
         Raises: StoreError, also where the document was changed meanwhile.
         """
@@ -79,7 +82,7 @@ class Recovery:
             after = transition(state, change, now)
             return keep_for(after, change, ttl=held, now=now) if held else after
 
-        write = operator.recorded(kind, kept_free, runtime.new_id(), {"backup": kept})
+        write = operator.recorded(kind, kept_free, runtime.new_id(), {"backup": kept, "undid": undid})
         try:
             after = file.write(base, write, deadline=runtime.monotonic() + file.timing.tenure, create=start).state
         except Conflict as changed:

@@ -184,6 +184,7 @@ def test_a_document_that_is_gone_is_put_back(project: Project) -> None:
     assert undone(console)["changed"]
     assert place(console) == 5
     assert console.state()["lease"]["fencing_token"] > 2
+    console.refused(2, "undo", "orders", "--yes", says="no change of 'orders' to take back")
 
 
 def test_a_backup_that_is_gone_is_said(project: Project) -> None:
