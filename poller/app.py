@@ -55,7 +55,7 @@ class Named:
 
     @property
     def only(self) -> str:
-        """The name of the one state document. Raises: WrongArgument, where there are several."""
+        """The name of the one state document. Raises: WrongArgument, if there are several."""
         parts = [one.name for one in self.documents] or [self.name]
         if len(parts) > 1:
             raise WrongArgument(
@@ -108,7 +108,7 @@ class App:
         """Where the pollers' documents are kept. Raises: ConfigError."""
         with self._lock:
             if self._store is None:
-                self._store = open_store(self.config.state, self._environ, file=str(self.path))
+                self._store = open_store(self.config.state, self._environ, file=str(self.path), runtime=self.runtime)
             return self._store
 
     def import_parts(self) -> None:
@@ -125,7 +125,7 @@ class App:
         return self.pollers[self.known(name)]
 
     def without_source(self, named: Named) -> WiredPoller:
-        """What stands behind the name, for what needs only its document. Raises: WrongArgument, as `Named.only`;
+        """What is behind the name, for what needs only its document. Raises: WrongArgument, as `Named.only`;
         ConfigError, for a store that cannot be made."""
         from poller.admin.wired import WithoutSource
 
@@ -147,7 +147,7 @@ class App:
         going_on = shlex.join(["poller", *words]) if words else "the same poller backfill command"
         raise Refused(
             f"{name} is a backfill of {first.of}, and this is for configured pollers; nothing was done.",
-            next_step="status, watch, peek, history, pause, cancel, resume, quarantine and export-checkpoint take it."
+            next_step="status, watch, peek, history, pause, cancel, resume, quarantine and checkpoint export take it."
             f" To go on with it: {going_on}; to deliver its range once more, add --as NEW.",
         )
 
@@ -179,7 +179,7 @@ class App:
         return [self.pollers[name] for name in pollers], list(documents.values())
 
     def _documents(self, name: str) -> Sequence[Document]:
-        """Of a backfill, at least one. Raises: ConfigError, where there is none or that is not known."""
+        """The documents of a backfill, at least one. Raises: ConfigError, if there is none or that is not known."""
         unknown = f"{self.path}: there is no poller {name!r}"
         try:
             found = self.backfills.named(name)
@@ -210,8 +210,8 @@ class App:
         Args:
             names: one or more, of pollers and backfills; default: all pollers.
 
-        Raises: ConfigError (an unknown name, or a poller that cannot be made); LeaseHeld, where a batch of one of them
-            runs in this process. A store or database that cannot be read is no exception: see `Poller.status`.
+        Raises: ConfigError (an unknown name, or a poller that cannot be made); LeaseHeld, if a batch of one of them
+            runs in this process. A store or database that cannot be read is not an exception: see `Poller.status`.
         """
         from poller.backfill.survey import survey
 
@@ -226,7 +226,7 @@ class App:
         )
 
     def health(self, names: str | Sequence[str] | None = None) -> Health:
-        """Whether the pollers are healthy, computed now from their documents and databases: `poller health`. Call it
+        """The health of the pollers, computed now from their documents and databases: `poller health`. Call it
         from any thread, also while they tick. What cannot be reached makes a poller unhealthy, and so does one that
         cannot be made.
 
@@ -260,9 +260,11 @@ class App:
         return None if known is None else known[1]
 
     def _remembered_of(self, pollers: Sequence[Poller]) -> dict[str, Seen]:
-        """As `remembered`, which is asked for only if a row does not say when it came."""
-        numbers = any(one.source.describe().cursor_kind != "timestamp+pk" for one in pollers)
-        return self.remembered() if numbers else {}
+        """As `remembered`, which is asked for only if rows do not say since when they wait: numbers, and those that
+        come before the first tick of a poller that starts now."""
+        sources = [one.source for one in pollers]
+        numbers = any(one.describe().cursor_kind != "timestamp+pk" for one in sources)
+        return self.remembered() if numbers or any(getattr(one, "starts_now", False) for one in sources) else {}
 
     def remembered(self) -> dict[str, Seen]:
         """What looks remember of each poller. Raises: ConfigError, for a store that cannot be made."""

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 _MANAGED = "managedidentity"
 LIMITS: dict[str, Any] = {"connection_timeout": 5.0, "read_timeout": 10.0, "retry_total": 1}
-"""Of each request for a token: seconds, and how often it is sent again. Those of the SDK let an endpoint that says
-nothing hold a tick, a heartbeat or a worker's end for a quarter of an hour. Who needs a token asks again anyway."""
+"""The limits of each request for a token: seconds, and how often it is sent again. Those of the SDK let an endpoint
+that says nothing hold a tick, a heartbeat or a worker's end for a quarter of an hour. Who needs a token asks again
+anyway."""
 _made: dict[tuple[int, Any, str | None], TokenCredential] = {}
 
 
@@ -37,7 +38,7 @@ class Identity:
 
     @property
     def managed(self) -> bool:
-        """Whether it is a managed identity, and nothing else is tried."""
+        """True if it is a managed identity, and nothing else is tried."""
         return self.credential == _MANAGED
 
     def __str__(self) -> str:
@@ -82,7 +83,7 @@ def credential_of(identity: Identity) -> TokenCredential:
 
 
 def renew(instead_of: TokenCredential) -> None:
-    """From now on another credential, which has no token yet, unless somebody else renewed it meanwhile."""
+    """From now on another credential, which has no token yet, unless another thread renewed it meanwhile."""
     for known, made in list(_made.items()):
         if made is instead_of:
             _made.pop(known, None)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 from poller.model.escape import escape
 
 __all__ = [
+    "CaptureGap",
     "CommitError",
     "ConfigError",
     "Fenced",
@@ -38,7 +39,7 @@ class PollerError(Exception):
 
     Attributes:
         message: what happened, and to what.
-        next_step: what to run or change now; empty where the message says it.
+        next_step: what to run or change now; empty if the message says it.
         exit_code: what the `poller` command ends with.
     """
 
@@ -86,7 +87,7 @@ class StoreUnavailable(StoreError):
     """No usable answer came: refused, reset, timed out, 408, 429 or 5xx. A write may or may not have been applied.
 
     Attributes:
-        sent: False where the request cannot have reached the store (a refused connection): nothing was written.
+        sent: False if the request cannot have reached the store (a refused connection): nothing was written.
     """
 
     def __init__(self, message: str, *, document: str = "", next_step: str = "", sent: bool = True) -> None:
@@ -218,6 +219,19 @@ class SourceUnavailable(SourceError):
     """The database could not be reached, or did not answer within `query_timeout`. It does not mean "no rows"."""
 
 
+class CaptureGap(SourceError):
+    """Changes of a captured table were missed, or may be: the poller stops before them until a person says how
+    to go on (docs/capture.md).
+
+    Attributes:
+        change: the number of the change before which it stops; None if it is not one change.
+    """
+
+    def __init__(self, message: str, *, table: str = "", change: int | None = None, next_step: str = "") -> None:
+        super().__init__(message, table=table, next_step=next_step)
+        self.change = change
+
+
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
     """One field in which the configured source differs from the one the checkpoint belongs to."""
@@ -241,7 +255,7 @@ class FingerprintMismatch(PollerError):
     """The checkpoint belongs to another source than the configured one; nothing runs (sources.md, "Fingerprint").
 
     Attributes:
-        stored, configured: the two fingerprints; differences: field by field, empty where the document
+        stored, configured: the two fingerprints; differences: field by field, empty if the document
             does not describe its source.
     """
 

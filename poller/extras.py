@@ -15,6 +15,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "azure-monitor": ("azure-monitor-opentelemetry-exporter",),
     "prometheus": ("opentelemetry-exporter-prometheus",),
     "table": ("azure-data-tables",),
+    "cosmos": ("azure-cosmos",),
+    "s3": ("boto3", "botocore"),
     "speed": ("orjson",),
     "service-bus": ("azure-servicebus",),
     "event-hubs": ("azure-eventhub",),

@@ -27,9 +27,9 @@ def write_whole(file: Path, text: str | bytes, *, overwrite: bool) -> None:
     """Write a file that is never seen half written, also where the process is killed meanwhile. A new one may be read
     by its owner alone; one that is replaced keeps its rights.
 
-    A link is neither followed, since somebody else may have put it there, nor replaced, since `/dev/stdout` is one.
+    A link is neither followed, since another user may have put it there, nor replaced, since `/dev/stdout` is one.
 
-    Raises: FileExistsError, where it exists and is not to be replaced; OSError; ValueError (not a file name).
+    Raises: FileExistsError, if it exists and is not to be replaced; OSError; ValueError (not a file name).
     """
     if file.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, and nothing is written through one: give the file that it leads to")

@@ -51,7 +51,7 @@ def keep(*things: Any) -> None:
 
 
 def generation() -> int:
-    """How many forks there are between this process and the one that imported this module; it differs between parent
+    """The number of forks between this process and the one that imported this module; it differs between parent
     and child. For objects that are made once per process."""
     return _generation
 

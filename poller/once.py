@@ -7,8 +7,8 @@ need the same answers many times.
         ...                        # on this thread, and on those that run a copy of its context
         once.ask(key, question)
 
-Outside of `command` nothing is kept: a tick asks anew. A question that fails is not kept either: each of those who ask
-it says its own error. This is NOT for what must be true at the moment of a read, such as the bound.
+Outside of `command` nothing is kept: a tick asks again. A question that fails is not kept either: each of callers who
+ask it says its own error. This is NOT for what must be true at the moment of a read, such as the bound.
 """
 
 from __future__ import annotations

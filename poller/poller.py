@@ -19,12 +19,6 @@ from poller.config.options import Options
 from poller.config.problems import find_poller
 from poller.config.relays import relay_name
 from poller.config.types import is_name
-from poller.delivery.context import Context
-from poller.delivery.ordering import order_by
-from poller.delivery.recheck import Recheck
-from poller.delivery.replay import Replay
-from poller.delivery.result import TickResult
-from poller.delivery.runner import Runner
 from poller.errors import ConfigError, PollerError
 from poller.handler.call import Handler
 from poller.handler.load import import_handler
@@ -34,6 +28,12 @@ from poller.observability import Observer, PollerEvent, log_events
 from poller.observability.otel import recorded
 from poller.ports import Event, InspectableSource, Runtime, Source, StateStore
 from poller.runtime import SystemRuntime
+from poller.tick.context import Context
+from poller.tick.ordering import order_by
+from poller.tick.recheck import Recheck
+from poller.tick.replay import Replay
+from poller.tick.result import TickResult
+from poller.tick.runner import Runner
 
 if TYPE_CHECKING:
     from poller.admin.change import Change, Preview
@@ -195,7 +195,7 @@ class Poller:
     def handler(self) -> Handler:
         """The configured handler, imported when it is first asked for.
 
-        Raises: ConfigError, where none is configured or it cannot be imported.
+        Raises: ConfigError, if none is configured or it cannot be imported.
         """
         if self._handler is None and relay_name(self.options.handler) is not None:
             self._handler = self._relay = self._open_relay(str(self.options.handler))
@@ -209,8 +209,29 @@ class Poller:
         from poller.relays.opening import open_relay
 
         where = self.origin
-        return open_relay(
+        made = open_relay(
             handler, where.relay, poller=self.name, file=where.written, environ=where.environ, folder=where.folder
+        )
+        self._refuse_unknowing(made)
+        return made
+
+    def _refuse_unknowing(self, handler: Handler) -> None:
+        """Raises: ConfigError, for a relay that takes a deleted row for any other."""
+        if not self.source.captured:
+            return
+        from poller.relays.base import Relay
+
+        if not isinstance(handler, Relay) or getattr(handler, "knows_changes", False):
+            return
+        where = self.origin.written
+        key = f"pollers.{self.name}.handler" if where else "handler"
+        relay = relay_name(self.options.handler) or type(handler).__name__
+        raise ConfigError(
+            f"{where + ': ' if where else ''}{key}: the relay {relay} does not know deletes, and the source has"
+            " capture = true: it would bring a deleted row to the target like any other.",
+            key=key,
+            file=where,
+            next_step="Use a relay that knows them, or a handler of your own.",
         )
 
     def tick(self, handler: Handler | None = None, *, stop: Event | None = None) -> TickResult:
@@ -223,6 +244,8 @@ class Poller:
         Raises: ConfigError (handler), StoreUnavailable, StoreDenied, StateCorrupt, FingerprintMismatch,
             SourceUnavailable, SourceError. What the handler raises is an outcome, never an exception.
         """
+        if handler is not None:
+            self._refuse_unknowing(handler)
         try:
             result = self._runner.tick(self.handler if handler is None else handler, stop=stop)
         except PollerError as error:
@@ -251,10 +274,10 @@ class Poller:
         recorded().ticked(self.name, picture, due)
 
     def unfinished(self) -> str | None:
-        """Whether there is something to do before its schedule's next moment, and nobody is at work: the version of the
-        document that says so, and which moment was missed. Rows are left, in this process or another, for lack of time,
-        after a failed call, or because a tick was ended; a row that was set aside may be tried; or a moment of its
-        schedule was missed. One conditional GET, and no look at the table.
+        """What is to be done before its schedule's next moment, if no worker is at work: the version of
+        the document that says so, and which moment was missed. Rows are left, in this process or another, for lack of
+        time, after a failed call, or because a tick was ended; a row that was set aside may be tried; or a moment of
+        its schedule was missed. One conditional GET, and no look at the table.
 
         A poller that never ticked, and whose schedule has pauses of more than five minutes, gets its document now, at
         what `start_from` means: so its very first moment is made up for as well.
@@ -292,7 +315,8 @@ class Poller:
     def redeliver(
         self, found: Recheck, handler: Handler | None = None, *, by: str | None = None, reason: str | None = None
     ) -> None:
-        """Hand the late rows that a recheck found to the handler, under the lease; the checkpoint does not move.
+        """Hand the late rows that a recheck found to the handler, under the lease; the checkpoint does not move. Those
+        that are late no more, since they were handed over or changed, are taken out of `found`.
 
         `by`, `reason`: who asked for it and why, for the audit trail; default: this process.
         Raises: LeaseHeld, PollerError (paused or halted), FingerprintMismatch, LeaseLost, StoreError; what the handler
@@ -313,8 +337,8 @@ class Poller:
         """Where this poller stands, and its picture: its word, its severity and all conditions. Takes no lease, changes
         nothing.
 
-        Raises: LeaseHeld, where a batch of this `Poller` runs in this process. A store or database that cannot be read
-            is no exception: the status has what was found until then, and says why in `error` and `failure`.
+        Raises: LeaseHeld, if a batch of this `Poller` runs in this process. A store or database that cannot be read
+            is not an exception: the status has what was found until then, and says why in `error` and `failure`.
         """
         from poller.admin.look import look
 
@@ -324,7 +348,7 @@ class Poller:
     def peek(self, limit: int = 10) -> Peek:
         """The rows that would be delivered next, up to `limit` (at most 10,000). Takes no lease, changes nothing.
 
-        Raises: LeaseHeld, where a batch of this `Poller` runs in this process; WrongArgument (`limit`),
+        Raises: LeaseHeld, if a batch of this `Poller` runs in this process; WrongArgument (`limit`),
             FingerprintMismatch, StoreError, SourceUnavailable, SourceError.
         """
         from poller.admin.peek import look_ahead
@@ -345,7 +369,7 @@ class Poller:
         """Diagnose storage, source and configuration: what was looked at, and what fixes what is wrong. Takes no lease,
         changes nothing; imports the configured handler.
 
-        Raises: LeaseHeld, where a batch of this `Poller` runs in this process. What is wrong is a finding.
+        Raises: LeaseHeld, if a batch of this `Poller` runs in this process. What is wrong is a finding.
         """
         from poller.admin.doctor import look_into
 
@@ -388,7 +412,7 @@ class Poller:
         return cancel(self, self._changes(reason=reason, by=by, dry_run=dry_run).request, wait=wait)
 
     def resume(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
-        """Take back a pause, a halt, or both; the pending batch is tried afresh. Arguments, result, errors: as `pause`;
+        """Take back a pause, a halt, or both; the current batch is tried again. Arguments, result, errors: as `pause`;
         `changed` is false where it is neither paused nor halted, and no call that failed waits for its time."""
         from poller.admin.pausing import Resume
 
@@ -411,9 +435,9 @@ class Poller:
         Args:
             to: `"beginning"`, so that every row is delivered again, or a cursor: the rows after it are delivered next.
             allow_skip: also where rows would never be delivered, or that is not known: if there is no document.
-            break_lease: also while a worker holds the lease: fence it, and let nobody start for one `lease_ttl`.
+            break_lease: also while a worker holds the lease: fence it, and let no worker start for one `lease_ttl`.
             reason, by, dry_run: as of `pause`.
-            token_at_least: for the document's fencing token, where a higher one is known from elsewhere.
+            token_at_least: for the document's fencing token, if a higher one is known from elsewhere.
 
         Raises: Refused (rows would be skipped), LeaseHeld, WrongArgument, FingerprintMismatch (a cursor of another kind
             or key), SourceUnavailable, SourceError, StoreError, WriteConflict. Nothing is changed then.
@@ -452,7 +476,7 @@ class Poller:
     def prepare(self, change: Change, *, reason: str | None = None, by: str | None = None) -> Preview:
         """What a change would do: one of `poller.admin`, such as `Rebind()`. Changes nothing.
 
-        Raises: as the change; LeaseHeld, where a batch of this `Poller` runs in this process, if it asks the source.
+        Raises: as the change; LeaseHeld, if it asks the source while a batch of this `Poller` runs in this process.
         """
         with self.alone() if change.asks else nullcontext():
             return self._changes(reason=reason, by=by).prepare(change)
@@ -528,7 +552,7 @@ class Poller:
     def alone(self) -> AbstractContextManager[None]:
         """Keep ticks of this `Poller` from running in this process meanwhile: its source serves one thread at a time.
 
-        Raises (when entered): LeaseHeld, where one runs.
+        Raises (when entered): LeaseHeld, if one runs.
         """
         return self._runner.alone()
 

@@ -1,4 +1,4 @@
-"""What the rules need from the outside world, whoever provides it.
+"""What the rules need from the outside world: the interfaces of stores, sources and clocks.
 
 Three ports: a *store* keeps bytes under names and tags and knows nothing of leases; a *source* reads pages of rows and
 knows nothing of checkpoints; a *runtime* is time, threads and randomness. A simulation can be all three.
@@ -22,13 +22,14 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 class JsonText(str):
-    """JSON as the database wrote it: Python's value of it may have fewer digits, and its null is no missing value."""
+    """JSON as the database wrote it: Python's value of it may have fewer digits, and its null is not a missing
+    value."""
 
     __slots__ = ()
 
 
 class IntervalText(str):
-    """An interval as PostgreSQL wrote it: `1 mon` is no number of days, and a day is no 24 hours."""
+    """An interval as PostgreSQL wrote it: `1 mon` is not a number of days, and a day is no 24 hours."""
 
     __slots__ = ()
 
@@ -42,7 +43,7 @@ DEFAULT_TIMEOUT = Timeout(connect=2.0, read=5.0)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A document: its bytes, its tag, and the server's two times (None where a store has none).
+    """A document: its bytes, its tag, and the server's two times (None if a store has none).
 
     `server_time` is the server's clock at the answer (`Date`), `modified_at` when this version was written
     (`Last-Modified`); both zone-aware UTC. Precision may be a second.
@@ -118,7 +119,7 @@ class StateStore(Protocol):
         ...
 
     def lines(self, name: str, *, limit: int | None = None) -> list[str]:
-        """The last `limit` lines of a log document, oldest first; empty where there is none. Raises as `read`.
+        """The last `limit` lines of a log document, oldest first; empty if there is none. Raises as `read`.
 
         With a limit each line is cut after `poller.model.limits.LONGEST_LINE` characters, and only the newest lines
         are read, up to about `LARGEST_TRAIL` characters; without one a line is cut after `LARGEST_BODY`.
@@ -141,7 +142,7 @@ class StateStore(Protocol):
 @dataclass(frozen=True, slots=True)
 class Listed:
     """A document in a listing: its tag without quotes (see `unquoted`), and when it was last written, zone-aware UTC;
-    None where the store has no clock. Precision may be a second."""
+    None if the store has no clock. Precision may be a second."""
 
     name: str
     tag: str
@@ -173,10 +174,10 @@ class Bound:
     """Rows below it are read; and why (sources.md, "Rows that commit late").
 
     `kind`: exact, observed, observed-strict, heuristic, none, ... ; `value`: the bound in the cursor column's own text
-    form, None where there is no bound or it is not known yet; `at`: the same as a time, where it is one;
+    form, None if there is no bound or it is not known yet; `at`: the same as a time, if it is one;
     `age_seconds`: how far it lies behind the database's clock; `held_by`: who or what holds it, for a person;
     `clock`: the database's clock at the sample, as text; `reason`: why it did not advance, or why this kind was chosen;
-    `inclusive`: rows at the bound are read too; `next`: the first value that the server has not handed out yet, where
+    `inclusive`: rows at the bound are read too; `next`: the first value that the server has not handed out yet, if
     the cursor is a number that it hands out; `cold`: it is unknown only because this process has just begun to sample,
     and rows wait, so its samples are worth keeping; `clock_back`: by how many seconds the clock is lower than one seen
     before: rows wait for it; `below_checkpoint`: the server has not reached the checkpoint, so no row is read.
@@ -203,7 +204,7 @@ class Bound:
 
 @runtime_checkable
 class KeyedCursors(Protocol):
-    """Cursors of which the keys are to be had alone."""
+    """Cursors that can return their keys without building each cursor."""
 
     def keys(self) -> Sequence[Mapping[str, KeyValue]]:
         """The tiebreaker of each."""
@@ -211,14 +212,14 @@ class KeyedCursors(Protocol):
 
 @runtime_checkable
 class TextKeys(Protocol):
-    """Ordering keys of which the texts are to be had alone."""
+    """Ordering keys that can return their texts without building each key."""
 
     def texts(self) -> Sequence[tuple[str | None, ...]]:
         """The texts of each, in the order of its columns."""
 
 
 class FreshRows(Sequence[Row]):
-    """Rows that are made anew each time that they are asked for: who changes one changes no other, and a slice is such
+    """Rows that are made again each time that they are asked for: who changes one changes no other, and a slice is such
     a sequence too. Of rows in any other sequence a handler gets copies."""
 
     def take(self, positions: Sequence[int]) -> FreshRows:
@@ -247,7 +248,7 @@ class _TakenRows(FreshRows):
 
 
 class Table(Protocol):
-    """The rows of a page as a `pyarrow.Table`, which may be made where somebody asks for it."""
+    """The rows of a page as a `pyarrow.Table`, which may be made when a caller asks for it."""
 
     def slice(self, first: int, end: int) -> Table:
         """The rows from `first` to before `end`, without a copy of what is there."""
@@ -282,7 +283,7 @@ class TieAgain:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The age in seconds of the oldest row not yet delivered, by the database's clock (None where the cursor is not a
+    """The age in seconds of the oldest row not yet delivered, by the database's clock (None if the cursor is not a
     time), and how many rows are pending, counted up to a cap (`pending_capped` when there are more)."""
 
     seconds: float | None
@@ -297,7 +298,8 @@ class Page:
     `cursors` has one entry per row and may be computed lazily. So may `ordering`: of each row the columns of its
     ordering key and the database's text of their values (failures.md, rule 8); None: the key columns serve. `table`:
     the rows as a table, with `format = "arrow"`. `facts`: what the cursors rest on (`Source.facts`); `again`: None
-    if the page begins at the cursor that was asked for; `lag`: see `Source.page`.
+    if the page begins at the cursor that was asked for; `lag`: see `Source.page`. `barrier`: its one row concerns rows
+    of every key, so that it is handled while no other row is in hand or waits.
     """
 
     rows: Sequence[Row]
@@ -308,6 +310,7 @@ class Page:
     facts: Mapping[str, Any] | None = None
     again: TieAgain | None = None
     lag: Lag | None = None
+    barrier: bool = False
 
     def part(self, first: int, end: int) -> Page:
         """The rows from `first` to before `end`, as a page."""
@@ -335,10 +338,11 @@ class Page:
 class Source(ABC):
     """A table or query that can be read in (cursor, primary key) order. Used by one thread at a time.
 
-    A source has to say what it is, where it starts, and its pages. The other methods have defaults for one that cannot
+    A source has to say what it is, its start, and its pages. The other methods have defaults for one that cannot
     say more: what needs an answer is then left out, or refused with a clear error where a person asked for it.
 
     Attributes:
+        captured: True if its rows are the changes of a table, in which a row may stand for a deletion.
         can_order: True if its pages can have another ordering key than the key columns.
         ordering_key: the columns whose text each page has in `ordering`; empty: the key columns serve. A poller sets it
             if `can_order`.
@@ -346,6 +350,7 @@ class Source(ABC):
             as its handler asks (`wants_exact_values`).
     """
 
+    captured: bool = False
     can_order: bool = False
     ordering_key: tuple[str, ...] = ()
     exact: bool = False
@@ -394,7 +399,7 @@ class Source(ABC):
 
     def facts(self) -> dict[str, Any] | None:
         """What a cursor rests on now, as JSON: types, collations, which table has the name, which server it is, what
-        the bound guarantees. None where it was not asked for rows yet, or does not know. Asks nobody."""
+        the bound guarantees. None if it was not asked for rows yet, or does not know. Makes no request."""
         return None
 
     def rests_on(self, facts: Mapping[str, Any] | None) -> None:  # noqa: B027
@@ -404,38 +409,38 @@ class Source(ABC):
 
     @property
     def query_timeout(self) -> timedelta:
-        """How long one of its queries may take, or zero. The tick keeps its lease for the few queries of a page; where
-        it is zero, for a fixed time."""
+        """The time that one of its queries may take, or zero. The tick keeps its lease for the few queries of a page;
+        where it is zero, for a fixed time."""
         return timedelta(0)
 
     def dated(self, cursor: Cursor) -> datetime | None:  # noqa: ARG002
-        """When a row of this cursor was stamped, in UTC; None where a cursor is not a time. Asks nobody."""
+        """When a row of this cursor was stamped, in UTC; None if a cursor is not a time. Makes no request."""
         return None
 
     def table_of(self, rows: Sequence[Row]) -> Table | None:  # noqa: ARG002
-        """A table of rows that were read earlier, and kept elsewhere; None where its pages have no table. It is built
+        """A table of rows that were read earlier, and kept elsewhere; None if its pages have no table. It is built
         of their values, in the types that the columns have now, where these can be asked for."""
         return None
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page | None:  # noqa: ARG002
         """Up to `limit` rows after `low` and up to `high` (None: the end), whatever the bound is: for looking back,
-        never for delivering. None where it cannot say: then a poller knows where a cursor stands only among the rows
+        never for delivering. None if it cannot say: then a poller knows where a cursor stands only among the rows
         of a page. Raises as `page`."""
         return None
 
     def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool] | None:  # noqa: ARG002
-        """How many rows there are after `low` and up to `high` (None: the beginning), and whether `cap` cut the count;
-        None where it cannot say. Raises as `page`."""
+        """The number of rows after `low` and up to `high` (None: the beginning), and whether `cap` cut the count;
+        None if it cannot say. Raises as `page`."""
         return None
 
     def row_of(self, pk: Mapping[str, str]) -> Page | None:  # noqa: ARG002
-        """The row with this key, typed as text by column, whatever the bound is; empty where the table has none, or
-        `filter` leaves it out; None where a source finds no row by its key. Raises: SourceError naming a column that
+        """The row with this key, typed as text by column, whatever the bound is; empty if the table has none, or
+        `filter` leaves it out; None if a source finds no row by its key. Raises: SourceError naming a column that
         does not take its text; as `page`."""
         return None
 
     def another(self) -> Source | None:
-        """One of the same rows with a connection of its own, for another thread; None where there can be none."""
+        """One of the same rows with a connection of its own, for another thread; None if there can be none."""
         return None
 
     def close(self) -> None:  # noqa: B027
@@ -443,7 +448,7 @@ class Source(ABC):
 
 
 class SourceCheckup(Protocol):
-    """The result of `checkup`: findings, and how many seconds the database's clock is ahead of ours (None where it was
+    """The result of `checkup`: findings, and how many seconds the database's clock is ahead of ours (None if it was
     not read)."""
 
     @property
@@ -468,7 +473,7 @@ class InspectableSource(Source):
 
     @abstractmethod
     def missing(self) -> SourceError | None:
-        """Why the source cannot be read as configured; None where it can. Asks the server."""
+        """Why the source cannot be read as configured; None if it can. Asks the server."""
 
     @abstractmethod
     def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
@@ -487,7 +492,7 @@ class InspectableSource(Source):
 
     @abstractmethod
     def null_cursors(self, cap: int) -> int:
-        """How many rows have no cursor and are never read, counted up to `cap`. Raises as `page`."""
+        """The number of rows that have no cursor and are never read, counted up to `cap`. Raises as `page`."""
 
     @abstractmethod
     def bound(self) -> Bound:

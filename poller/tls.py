@@ -1,4 +1,4 @@
-"""Whether a connection that leaves this machine verifies the server.
+"""Verification of the server by connections that leave this machine.
 
 Judged by the configuration: nothing here connects, and nothing is looked up. Encryption alone is not enough: without
 verification an attacker in between can answer as the server, read the password and change rows. Sources: libpq's
@@ -38,7 +38,7 @@ _REPAIRS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether data sent to this host stays on this machine."""
+    """True if data sent to this host stays on this machine."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -73,7 +73,7 @@ def of_database(url: URL, environ: Mapping[str, str]) -> list[Finding]:
 
 def judge(url: URL, environ: Mapping[str, str]) -> tuple[list[str], str] | None:
     """The hosts that a connection goes to (none: a socket of this machine), and why a server there is not verified,
-    empty where it is; None for an unknown kind of database. Takes what `of_database` takes."""
+    empty if it is; None for an unknown kind of database. Takes what `of_database` takes."""
     judged_by = {"postgresql": _postgresql, "mysql": _mysql, "mssql": _mssql}.get(_family(url))
     if judged_by is None:
         return None
@@ -95,13 +95,15 @@ def _family(url: URL) -> str:
     return {"mariadb": "mysql", "postgres": "postgresql"}.get(url.get_backend_name(), url.get_backend_name())
 
 
-def of_address(address: str) -> list[Finding]:
-    """What `check` says of the address of a storage account."""
+def of_address(
+    address: str, *, step: str = "Write https:// in the connection string or in blobServiceUri."
+) -> list[Finding]:
+    """What `check` says of the address of a storage service. `step`: what makes it https."""
     parts = urlsplit(address)
     if parts.scheme == "https" or is_loopback(parts.hostname or ""):
         return [ok(CHECK, "storage is reached over https, or on this machine")]
     message = f"Storage is reached over plain http at {parts.hostname}: others on the way can read and change the data."
-    return [warn(CHECK, message, "Write https:// in the connection string or in blobServiceUri.")]
+    return [warn(CHECK, message, step)]
 
 
 def _postgresql(url: URL, options: Mapping[str, str], environ: Mapping[str, str]) -> tuple[list[str], str]:
@@ -141,7 +143,7 @@ def _mssql(url: URL, options: Mapping[str, str], _: Mapping[str, str]) -> tuple[
     )
     host = re.sub(r"^tcp:", "", server or "localhost").partition(",")[0].partition("\\")[0]
     if "pymssql" in url.drivername:
-        return [host], "pymssql does not verify by itself"
+        return [host], "pymssql verifies nothing unless it is asked to"
     if parts.get("trustservercertificate", "no").lower() in _YES:
         return [host], "TrustServerCertificate is on"
     version = re.search(r"odbc driver (\d+)", parts.get("driver", "").lower().replace("+", " "))

@@ -45,7 +45,7 @@ nothing is fitted: a line is as long as what it says. [cli.md](cli.md) explains 
 
 ## Several pollers
 
-A line for each, the worst first. The last column is who works, or why nobody does.
+A line for each, the worst first. The last column is who works, or why no worker does.
 
 ```text
 {status}

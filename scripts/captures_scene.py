@@ -11,13 +11,13 @@ from poller.admin.failing import FailingOutput
 from poller.admin.status import ControlOutput, LeaseOutput, PollerStatus
 from poller.backfill.survey import Survey
 from poller.backfill.watch import WatchedPoller, WatchOutput
-from poller.delivery.result import BoundOutput
 from poller.errors import SourceUnavailable
 from poller.model.conditions import view
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError
 from poller.model.finding import Finding, ok, warn
 from poller.model.view import PollerFacts, PollerLimits
+from poller.tick.result import BoundOutput
 from poller_cli.output.sparkline import History
 
 NOW = datetime(2026, 4, 7, 9, 41, 17, tzinfo=UTC)

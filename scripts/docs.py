@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from poller.config import AppConfig, FunctionsOptions, PollerOptions, RunOptions, SourceConfig, StateOptions
 from poller.config.relays import PREFIX, RELAYS
+from poller.config.tables import PruneOptions
 from poller.model.documented import field_docs
 from poller.model.durations import format_duration
 from poller_cli.output.schemas import all_schemas
@@ -65,6 +66,14 @@ number, a name (`jan`, `mon`), a range `1-5`, a list `1,15`, or one of these wit
 and day-of-week must both match. Five fields mean second 0. An interval such as `00:00:30` is not accepted, because
 it counts from the start of a process, so that the workers of one poller would not agree on it; write
 `*/30 * * * * *` instead.
+
+Functions accepts a few forms more, and reads them otherwise than they look. They are refused here, with the field:
+
+| form | Functions reads it as | write |
+|---|---|---|
+| a range that runs backwards, `FRI-MON` | the range the other way round, `MON-FRI` | `FRI,SAT,SUN,MON` |
+| one or two letters of a name, `T` or `JU` | the first name that begins so, Tuesday or June | three letters, `TUE` |
+| a step of 0, `*/0` or `5-9/0` | a step of 1 | the field without the step |
 
 ## Defaults for all pollers
 
@@ -143,7 +152,7 @@ is searched for there first: the folder in which a command is started makes no d
 ## `[pollers.NAME]`
 
 NAME: 1 to 63 lower-case letters, digits and hyphens, beginning with a letter or digit. The same keys are keywords
-of `poller.Poller` in Python, where a duration may also be a `timedelta`.
+of `poller.Poller` in Python, in which a duration may also be a `timedelta`.
 
 {poller}
 A lease must leave time to renew it: `heartbeat_interval` is at most a third of `lease_ttl`, and one attempt to
@@ -154,6 +163,11 @@ reach the store must fit between two heartbeats. Other values are an error when 
 The same keys are keywords of `poller.sources.SqlSource` in Python.
 
 {source}
+## `[pollers.NAME.prune]`
+
+What [`poller prune`](prune.md) deletes of the table that the poller reads.
+
+{prune}
 ## `[pollers.NAME.relay]`
 
 The settings of a relay, with `handler = "poller.relays:..."`; what the relays do is in [relays.md](relays.md). In
@@ -205,6 +219,7 @@ def configuration() -> str:
         run=_table(RunOptions),
         poller=_table(PollerOptions),
         source=_table(SourceConfig),
+        prune=_table(PruneOptions),
         relays="\n".join(f"`{PREFIX}{name}`:\n\n{_table(entry.settings)}" for name, entry in sorted(RELAYS.items())),
     )
 

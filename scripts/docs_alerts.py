@@ -14,7 +14,7 @@ from typing import Literal
 from poller.model.view import Severity
 
 FOLDER = Path("deploy/alerts")
-TELEMETRY = Path("docs/telemetry.md")
+PAGE = Path("docs/health.md")
 SILENT = frozenset(
     {
         *(
@@ -62,6 +62,7 @@ ALERTS: Sequence[Alert] = (
     Alert("other_source", "PollerWrongSource", "", "its checkpoint belongs to another source", _STATUS),
     Alert("source_away", "PollerDatabaseAway", "2m", "its database cannot be reached", _CHECK),
     Alert("source_unreadable", "PollerTableUnreadable", "2m", "its table cannot be read", _CHECK),
+    Alert("capture_gap", "PollerCaptureGap", "", "changes of its table were missed, or may be", _CHECK),
     Alert("source_behind", "PollerDatabaseBehind", "", "its database has not come as far as the checkpoint", _STATUS),
     Alert("blocked", "PollerBlocked", "", "a row failed, and quarantine is full", _QUARANTINE),
     Alert("failing", "PollerFailing", "", "its calls have failed for longer than it may wait", _STATUS),
@@ -97,7 +98,7 @@ def alerts() -> dict[Path, str]:
     return {
         rules: _between(rules, "      # ", "".join(map(_rule, ALERTS))),
         queries: _between(queries, "// ", "\n".join(map(_query, ALERTS))),
-        TELEMETRY: _between(TELEMETRY, "<!-- ", _table(), " -->"),
+        PAGE: _between(PAGE, "<!-- ", _table(), " -->"),
     }
 
 

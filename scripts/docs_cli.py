@@ -26,7 +26,7 @@ print, and [incidents.md](incidents.md) the commands at work, one session for ea
 
 {shared}
 
-Give them before the command or after it. With `--json` stdout carries JSON and nothing else, one object or, where the
+Give them before the command or after it. With `--json` stdout carries JSON and nothing else, one object or, if the
 command says so, one per line; logs, questions and errors go to stderr. Colours are left out in pipes and where
 `NO_COLOR` is set or `TERM` is `dumb`. `POLLER_CONFIG` names the configuration file where no `--config` does.
 `POLLER_OPERATOR` names who changes something, for the audit trail; otherwise it is user and host.
@@ -48,15 +48,16 @@ Every command that changes a state document
 
 - shows before and after, and how many rows will be delivered again or never, before it asks;
 - asks for the poller's name on a terminal (`pause`, `cancel` and `resume`, which move no checkpoint, ask for a `y`),
-  and requires `--yes` where there is none; with `environment = "production"` in `poller.toml` the commands that move a
-  checkpoint require the name, typed or as `--confirm NAME`;
+  and requires `--yes` if there is none; with `environment = "production"` in `poller.toml` the commands that move a
+  checkpoint require `--yes --reason TEXT` there;
 - changes nothing with `--dry-run`;
 - is refused while a worker holds the lease, unless `--break-lease` is given, if it moves a checkpoint; the worker is
   then fenced, and no worker starts until its lease would have ended; `pause`, `cancel` and `resume`
   are not;
 - is refused where rows would never be delivered, unless `--allow-skip` is given;
 - writes a backup of exactly what it replaces, if it moves a checkpoint, and prints the command that undoes it;
-- leaves its record in the audit trail, by the same write.
+- leaves its record in the document, by the same write, and in the audit trail. If the store refuses the trail, the
+  document keeps the record of the last change, and the log names each one before it.
 
 ## Exit codes
 
@@ -76,6 +77,7 @@ CODES = {
 }
 _SCHEMAS = {
     "run": "run-event",
+    "checkpoint export": "checkpoint",
     "export-checkpoint": "checkpoint",
     "schema export": "schema-export",
     "sink ddl": "sink-ddl",

@@ -22,12 +22,12 @@ _OPTIONS = {
     plan.PEER: plan.PEER,
     plan.EACH: "defaults",
     plan.TURN_BY_TURN: "`read_ahead = 0`",
-    plan.GROUPED: '`commit = "grouped"`',
+    plan.GROUPED: "`max_uncommitted = 4`",
     plan.PROCESS: '`isolation = "process"`',
     plan.LIBRARY: "defaults, Python's collector left alone",
     plan.TEXT: '`json = "text"`',
     plan.SPEED: "`speed`",
-    plan.GROUPED_SPEED: '`speed`, `commit = "grouped"`',
+    plan.GROUPED_SPEED: "`speed`, `max_uncommitted = 4`",
     plan.ARROW: '`format = "arrow"`',
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import flights, mariadb, mysql, postgres
+from tests.support import cosmos, flights, mariadb, moto, mysql, postgres
 from tests.support.azurite import Azurite
 from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.server import DatabaseServer
@@ -92,6 +92,26 @@ def azurite() -> Iterator[Azurite]:
 @pytest.fixture
 def container(azurite: Azurite) -> str:
     return azurite.container_name()
+
+
+@pytest.fixture(scope="session")
+def cosmos_server() -> Iterator[cosmos.CosmosServer]:
+    with cosmos.start() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[moto.Moto]:
+    with moto.start() as running:
+        yield running
+
+
+@pytest.fixture
+def s3(s3_server: moto.Moto, monkeypatch: pytest.MonkeyPatch) -> moto.Moto:
+    """The server, with credentials in the environment as boto3 finds them."""
+    for name, value in moto.ENVIRON.items():
+        monkeypatch.setenv(name, value)
+    return s3_server
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ def drained(url: str, folder: Path, lanes: int, batches: int, rest: float) -> fl
         f"sqlite:///{folder / 'shop.db'}", table="orders", cursor_column="id", cursor_kind="integer+pk",
         pk_columns=["id"], bound="none",
     )  # fmt: skip
-    options: dict[str, Any] = {"concurrency": lanes} if lanes > 1 else {"commit": "grouped"}
+    options: dict[str, Any] = {"concurrency": lanes} if lanes > 1 else {"max_uncommitted": 4}
     poller = Poller(
         "fence", source=source, store=MemoryStore(), app_name="bench", observers=(), batch_size=BATCH,
         max_batches_per_tick=batches, **options,

@@ -24,9 +24,8 @@ SLOW = 0.05
 """Seconds that the slow handler takes for a batch."""
 SLOW_WAYS: dict[str, dict[str, Any]] = {
     "each": {},
-    "grouped": {"commit": "grouped"},
-    'read_ahead_bytes="8MB", page_size=20000': {"read_ahead_bytes": "8MB", "page_size": 20_000},
-    'read_ahead_bytes="64MB", page_size=100000': {"page_size": 100_000},
+    "grouped": {"max_uncommitted": 4},
+    "page_size=100000": {"page_size": 100_000},
     "concurrency=16": {"concurrency": 16},
 }
 

@@ -113,7 +113,7 @@ PAGE_FLOOR = (
 )
 EACH_FLOOR = (
     "By hand, with the same pages read ahead by another thread and one PUT a batch, it is {floor}: each batch waits for"
-    " its PUT, which `commit = \"grouped\"` does not."
+    " its PUT, which `max_uncommitted = 4` does not."
 )  # fmt: skip
 PEER_FLOOR = "By hand, with pages read ahead and one PUT a batch, it is {floor}."
 ARROW_FLOOR = "The same pages to tables by ADBC, by hand and without state: {floor}."

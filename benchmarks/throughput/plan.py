@@ -24,7 +24,7 @@ ONE_LANE, LANES = "concurrency=1", "concurrency=16"
 _RUN = {"collect_less": True}
 """Python's collector as `poller run` and the Functions entry set it; a library leaves it alone."""
 _SLOW = {**_RUN, "without": ["orjson"]}
-_GROUPED = {"options": {"commit": "grouped"}}
+_GROUPED = {"options": {"max_uncommitted": 4}}
 _ARROW = {**_RUN, "source": {"format": "arrow", "json": "text"}}
 _LANES = {"options": {"concurrency": 16, "ordering_key": ["customer"]}}
 

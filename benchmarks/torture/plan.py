@@ -32,6 +32,7 @@ class Plan:
         rest: how long a writer rests between two transactions at most; while somebody is always open, the clock that
             a sample reads hardly matters.
         batch_size, page_size: of the poller; small ones make full pages, below a bound that serves again.
+        pooler: the port of a pooler on this machine that the readers go through; 0: none.
         beside: other pollers of the same process and database, which take samples all the time and share them.
     """
 
@@ -50,4 +51,5 @@ class Plan:
     rest: float = 0.0
     batch_size: int = 1000
     page_size: int = 1000
+    pooler: int = 0
     beside: int = 0

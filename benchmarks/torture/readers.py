@@ -100,6 +100,8 @@ class Shipped:
         column = {"xid8+pk": "xid", "integer+pk": "id"}.get(self._plan.kind, "updated_at")
         settle: dict[str, Any] = {"settle": self._plan.settle} if self._plan.settle else {}
         url, bound = reading_as(self._plan.bound, self._plan.url)
+        if self._plan.pooler:
+            url = sa.make_url(url).set(port=self._plan.pooler).render_as_string(hide_password=False)
         return SqlSource(
             url,
             table="torture",

@@ -50,8 +50,8 @@ def of_error(error: BaseException | None) -> int:
 
 
 def of_survey(looked: Survey) -> int:
-    """The code for a look at pollers: backfills count where they were named. A store that may be read but not listed is
-    not away; where it is away each status says so."""
+    """The code for what a survey of pollers found: backfills count if they were named. A store that may be read but not
+    listed is not away; if it is away, each status says so."""
     named = [one for one in looked.backfills or [] if one.name in looked.named]
     codes = [of_error(one.failure) for one in (*looked.pollers, *named)]
     if looked.not_listed is not None and all(one.error is None for one in looked.pollers):

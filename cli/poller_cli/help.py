@@ -35,7 +35,7 @@ _FOOT = {
 """The last lines of the program's page."""
 _LONGEST = 24
 """The most columns of the names in the first column of the program's page; a line with longer names has its own."""
-_EXAMPLE = "Example: "
+EXAMPLE = "Example: "
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 """The form of a poller's name."""
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -109,7 +109,15 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands whose page is plain text."""
+    """A group of commands whose page is plain text.
+
+    Attributes:
+        bare: the command that is run if none is named, and of a poller if only that is named.
+        names: the pollers of the configuration that begin with a text.
+    """
+
+    bare: str | None = None
+    names: Callable[[Any, str], list[str]] | None = None
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as it is called
         """The names, in order; makes none of the commands."""
@@ -123,6 +131,8 @@ class Group(TyperGroup):
         """The command of that name. Raises: the error of a wrong command line, with what was probably meant."""
         word = args[0] if args else ""
         if args and not word.startswith("-") and self.get_command(ctx, word) is None:
+            if self.bare is not None and self.names is not None and word in self.names(ctx, word):
+                return super().resolve_command(ctx, [self.bare, *args])
             from poller_cli.terminal.suggestions import instead
 
             meant = instead(word, self.list_commands(ctx)) if isinstance(self.commands, Commands) else ()
@@ -185,7 +195,7 @@ def page(command: Any, path: str) -> str:
             _table(rows[0], rows),
             _folded(f"See poller help {CHANGES}: {names}", 2) if names else [],
             _table(rows[1], rows),
-            [*_folded(_EXAMPLE + example, 2), *([f"More: man {path.replace(' ', '-')}"] if long else [])],
+            [*_folded(EXAMPLE + example, 2), *([f"More: man {path.replace(' ', '-')}"] if long else [])],
         ]
     )
 
@@ -255,8 +265,8 @@ def options(command: Any) -> tuple[list[Any], list[Any], list[Any]]:
 def said(command: Any) -> tuple[list[str], str, list[str]]:
     """What a command's docstring says: the paragraphs of its page, its example, and the paragraphs of its manual."""
     paragraphs = [" ".join(one.split()) for one in re.split(r"\n\s*\n", command.help or "")]
-    at = next((n for n, one in enumerate(paragraphs) if one.startswith(_EXAMPLE)), len(paragraphs))
-    return paragraphs[:at], "".join(paragraphs[at : at + 1]).removeprefix(_EXAMPLE), paragraphs[at + 1 :]
+    at = next((n for n, one in enumerate(paragraphs) if one.startswith(EXAMPLE)), len(paragraphs))
+    return paragraphs[:at], "".join(paragraphs[at : at + 1]).removeprefix(EXAMPLE), paragraphs[at + 1 :]
 
 
 def usage(command: Any, path: str) -> str:

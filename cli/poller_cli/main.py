@@ -1,22 +1,27 @@
 """The entry point of the command `poller`: wires the commands, and turns errors into one line and an exit code.
 
-Every command stands in a file of its own under `poller_cli.commands`, which is imported when the command is asked for,
+Every command has a file of its own under `poller_cli.commands`, which is imported when the command is asked for,
 and itself imports what it needs when it runs: `poller --help` and the shell's completion are quick.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from poller_cli import exits
-from poller_cli.help import CHANGES, Command, Commands, explained, new
-from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command, own_process
-from poller_cli.terminal.printing import complain, fault_of_stdout, fix_streams, show_trace
+from poller_cli.help import CHANGES, EXAMPLE, Command, Commands, explained, new
+from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command, own_process, poller_names
+from poller_cli.terminal.printing import complain, fault_of_stdout, fix_streams, folded, show_trace
+
+if TYPE_CHECKING:
+    from poller.ports import Runtime
 
 PAGE: dict[str, dict[str, str]] = {
     "Look": {
@@ -32,7 +37,7 @@ PAGE: dict[str, dict[str, str]] = {
         "cancel": "Stop the handler that runs now, and pause",
         "reset": "Go on elsewhere: beginning, a row, a backup",
         "undo": "Take back the newest change, or another one",
-        "clone-checkpoint, export-checkpoint": "Copy a checkpoint, or keep it",
+        "checkpoint": "Export it, clone it, import another library's",
         "rebind": "Accept a changed source, keeping the cursor",
         "quarantine": "Rows that failed and wait: list, replay, discard",
     },
@@ -40,10 +45,11 @@ PAGE: dict[str, dict[str, str]] = {
         "run, dispatch": "Deliver rows to the handlers; send work messages",
         "backfill": "Deliver a range of rows, beside the live poller",
         "recheck": "Find rows that were passed and never delivered",
+        "capture, prune": "Record each change, deletes too; delete old ones",
     },
     "Set up": {
         "init, demo": "Write poller.toml for a table; see it work",
-        "import, schema, sink": "Another library's checkpoint; schemas; tables",
+        "schema, sink": "JSON Schemas; the tables of a target",
     },
 }
 """What `poller --help` says of the commands, in groups. The function, and its module in `poller_cli.commands`, have the
@@ -51,20 +57,30 @@ command's name."""
 _HELP = "help"
 _RESETS = ("reset-to-beginning", "reset-to-cursor", "reset-to-checkpoint")
 """Parts of `reset` under names of their own."""
-_GROUPS = {
-    "import": {"azure-functions-db": "import_"},
+_EARLIER = {
+    "export-checkpoint": ("checkpoint", "export"),
+    "clone-checkpoint": ("checkpoint", "clone"),
+    "import": ("checkpoint", "import"),
+}
+"""Earlier names of commands and groups, which are still taken, with the words that they have now."""
+_GROUPS: dict[str, dict[str, Any]] = {
+    "checkpoint": {"export": "checkpoint", "clone": "checkpoint", "import": {"azure-functions-db": "import_"}},
     "schema": {"export": "schema"},
     "sink": {"ddl": "sink"},
     "quarantine": dict.fromkeys(("list", "show", "replay", "discard", "add"), "quarantine"),
 }
-"""The modules of each group's commands. A function has its command's name, or that and a `_`."""
+"""The modules of each group's commands, or the group that is in it. A function has its command's name, or that and a
+`_`."""
 _ABOUT = {
-    "import": "Continue from another library's checkpoint.",
+    "checkpoint": "Keep a checkpoint, or bring it to another place.",
+    "checkpoint import": "Continue from another library's checkpoint.",
     "schema": "JSON Schemas of everything that poller reads and writes.",
     "sink": "Targets to which each row is applied once.",
-    "quarantine": "Rows that failed and wait: look at them, and say what becomes of them.",
+    "quarantine": "List, show, replay or discard rows that failed. Without a subcommand it lists them.",
 }
 """What the page of each group says."""
+_BARE = {"quarantine": "list", "checkpoint": None}
+"""Which of its commands a group runs if none is named; None: it shows its page."""
 
 _UsageProblem = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """What typer raises for a wrong command line; it has no public name in every version."""
@@ -91,15 +107,13 @@ def _root(
     ] = False,
 ) -> int:
     """Turn a SQL table into a trigger: new and changed rows reach a handler, in order."""
-    ctx.obj = Session(config=config, json=as_json, debug=debug)
+    ctx.obj = replace(ctx.obj or Session(), config=config, json=as_json, debug=debug)
     if ctx.invoked_subcommand is not None:
         return exits.DONE
     if config.is_file():
-        status: Any = ctx.command.get_command(ctx, "status")  # type: ignore[attr-defined]
-        with status.make_context("status", [], parent=ctx) as inner:
-            code: int = status.invoke(inner)
-        return code
-    print(f"There is no {config} here. To write one: poller init; to see it work: poller demo. All commands:\n")
+        return _instead(ctx, "status")
+    first = f"There is no {config} here. To write one: poller init; to see it work: poller demo. All commands:"
+    print(f"{folded(first, hang=0, stream=sys.stdout)}\n")
     print(ctx.get_help())
     return exits.DONE
 
@@ -115,7 +129,7 @@ def build() -> Any:
     )
     app.callback()(_root)
     root: Any = typer.main.get_command(app)
-    root.commands = Commands(PAGE, make=_made, hidden=[*_RESETS, _HELP])
+    root.commands = Commands(PAGE, make=_made, hidden=[*_RESETS, *_EARLIER, _HELP])
     return root
 
 
@@ -144,18 +158,73 @@ def _function(module: str, name: str) -> Any:
 
 
 def _made(name: str) -> Any:
+    path = _EARLIER.get(name, (name,))
+    found: Any = _GROUPS
+    for word in path:
+        found = found.get(word, "reset" if word in _RESETS else word.replace("-", "_"))
+    if not isinstance(found, str):
+        group: Any = typer.main.get_command(_group(path, found, name))
+        group.bare, group.names = _BARE.get(name), poller_names
+        return group
+    app = new(add_completion=False, pretty_exceptions_enable=False)
     if name == _HELP:
-        app = new(add_completion=False, pretty_exceptions_enable=False)
         app.command(_HELP, cls=Command)(_help)
-        return typer.main.get_command(app)
-    module = "reset" if name in _RESETS else name.replace("-", "_")
-    about, members = _ABOUT.get(name), _GROUPS.get(name, {name: module})
-    app = new(no_args_is_help=False, add_completion=False, pretty_exceptions_enable=False, name=name, help=about)
-    for member, module in members.items():
-        app.command(member, cls=Command)(command(_function(module, member.replace("-", "_"))))
-    if about is not None:
-        app.callback()(lambda: None)  # a group of one command is still a group: `poller schema export`
+    else:
+        _add(app, path, found, name)
     return typer.main.get_command(app)
+
+
+def _group(path: tuple[str, ...], members: dict[str, Any], typed: str) -> typer.Typer:
+    """The group that has the words `path`, and is called by those that are `typed`."""
+    now = " ".join(path)
+    about = _ABOUT[now] if now == typed else _same(now)
+    app = new(no_args_is_help=False, add_completion=False, pretty_exceptions_enable=False, help=about)
+    app.callback(invoke_without_command=now in _BARE)(_called(_BARE.get(now)))
+    for member, found in members.items():
+        words = (*path, member)
+        if isinstance(found, str):
+            _add(app, words, found, f"{typed} {member}")
+        else:
+            app.add_typer(_group(words, found, f"{typed} {member}"), name=member)
+    return app
+
+
+def _add(app: typer.Typer, path: tuple[str, ...], module: str, typed: str) -> None:
+    """Add the command that has the words `path`, and is called by those that are `typed`."""
+    made, now = command(_function(module, path[-1].replace("-", "_"))), " ".join(path)
+    about = made.__doc__ or ""
+    if typed != now:
+        example = next(one for one in about.split("\n\n") if one.startswith(EXAMPLE))
+        about = f"{_same(now)}\n\n{example.replace(f'poller {now} ', f'poller {typed} ')}"
+    app.command(typed.rpartition(" ")[2], cls=Command, help=about)(made)
+
+
+def _same(now: str) -> str:
+    """What is said of an earlier name."""
+    return f"The same as poller {now}, by its earlier name."
+
+
+def _called(member: str | None) -> Callable[..., int | None]:
+    """What a group does before its command, or without one: a group of one command, as `poller schema export`, is a
+    group by this too."""
+
+    def called(ctx: typer.Context) -> int | None:
+        if ctx.invoked_subcommand is not None:
+            return None
+        if member is not None:
+            return _instead(ctx, member)
+        print(ctx.get_help())
+        return exits.DONE
+
+    return called
+
+
+def _instead(ctx: typer.Context, name: str) -> int:
+    """Run a member of a group whose own words were typed alone."""
+    made: Any = ctx.command.get_command(ctx, name)  # type: ignore[attr-defined]
+    with made.make_context(name, [], parent=ctx) as inner:
+        code: int = made.invoke(inner)
+    return code
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -165,10 +234,11 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(execute(sys.argv[1:] if arguments is None else arguments))
 
 
-def execute(arguments: list[str]) -> int:
-    """Run the command; every error becomes one line on stderr, and a traceback only with `--debug`."""
+def execute(arguments: list[str], *, runtime: Runtime | None = None) -> int:
+    """Run the command; every error becomes one line on stderr, and a traceback only with `--debug`. `runtime`: its
+    time, threads and randomness; the real ones if None."""
     try:
-        code = build()(arguments, prog_name="poller", standalone_mode=False)
+        code = build()(arguments, prog_name="poller", standalone_mode=False, obj=Session(runtime=runtime))
         sys.stdout.flush()
     except Exception as error:  # noqa: BLE001 - the one place that turns errors into exit codes
         if "--debug" in arguments:

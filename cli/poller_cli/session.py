@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from poller.app import App
     from poller.observability import Observer
+    from poller.ports import Runtime
 
 DEFAULT_CONFIG = Path("poller.toml")
 _NAMED = 10
@@ -36,7 +37,7 @@ def own_process() -> None:
 
 
 def owns_process() -> bool:
-    """Whether `own_process` was called."""
+    """True if `own_process` was called."""
     return _owns_process
 
 
@@ -66,11 +67,18 @@ VerboseOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """How this invocation was asked to behave."""
+    """How this invocation was asked to behave.
+
+    Attributes:
+        runtime: time, threads and randomness; the real ones if None.
+        words: the command, as it was typed; empty if none was.
+    """
 
     config: Path = DEFAULT_CONFIG
     json: bool = False
     debug: bool = False
+    runtime: Runtime | None = None
+    words: str = ""
 
     def command(self, *words: str) -> str:
         """A command line to copy."""
@@ -79,7 +87,7 @@ class Session:
 
     @property
     def plain(self) -> bool:
-        """Whether nobody sees stderr move: a program reads, or a file is written."""
+        """True if no person sees stderr move: a program reads it, or a file is written."""
         from poller_cli.terminal.layout import is_terminal
 
         return self.json or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb"
@@ -88,7 +96,7 @@ class Session:
         """The configured application. Raises: ConfigError."""
         from poller.app import load_app
 
-        return load_app(self.config, observers=observers)
+        return load_app(self.config, observers=observers, runtime=self.runtime)
 
 
 def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -96,11 +104,10 @@ def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:
     import glob
     import tomllib
 
-    behind = ctx.params.get("config")  # where -c stands behind the command
-    while ctx.parent is not None and not isinstance(ctx.obj, Session):
-        ctx = ctx.parent  # type: ignore[assignment]
-    path = ctx.obj.config if isinstance(ctx.obj, Session) else Path(ctx.params.get("config") or DEFAULT_CONFIG)
-    path = Path(behind) if behind else path
+    at: Any = ctx
+    while at.parent is not None and not at.params.get("config"):  # -c may stand before the command and behind it
+        at = at.parent
+    path = Path(at.params.get("config") or DEFAULT_CONFIG)
     names: set[str] = set()
     with suppress(OSError, ValueError, AttributeError, TypeError):
         tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -230,6 +237,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             config=config or session.config,
             json=as_json or session.json,
             debug=debug or session.debug,
+            words=context.command_path.partition(" ")[2],
         )
         from poller_cli.terminal.printing import complain, copy_with, say_as
 

@@ -1,5 +1,5 @@
 // `poller run` in Container Apps: as many replicas as you say, leases decide which works on which poller. For a resource
-// group: az deployment group create --template-file deploy/container-apps/main.bicep (docs/deployment.md).
+// group: az deployment group create --template-file deploy/container-apps/main.bicep (docs/containers.md).
 
 param location string = resourceGroup().location
 

@@ -1,8 +1,8 @@
 """What an operator sees and may change beside the workers: status, findings, edits, restored checkpoints.
 
 All take a `wired` poller. `look` is one look at a poller: `facts` says what a document, a page and an error say of
-it, the picture of which `poller.model.conditions` makes. `status` is what it shows to an operator, `health` the half
-of that which anybody may see. `round` looks at many at once for their health (`quick` if nothing waits), with what
+it, and `poller.model.conditions` makes the picture. `status` is what it shows to an operator, `health` the public
+half of that. `round` looks at many at once for their health (`quick` if nothing waits), with what
 the looks before remembered (`memory`); `side_by_side` does for the console. `doctor` looks at what a poller stands
 on, `peek` at its next rows, `history` at its audit trail, and `export` at its checkpoint alone; none of them changes
 a poller.

@@ -30,7 +30,7 @@ Undo: TypeAlias = Literal["pause", "resume", "restore", "relist"]
 
 
 class Changing(Protocol):
-    """Where a change is made, as the change sees it: by which operator, of which poller's document."""
+    """The place of a change, as the change sees it: its operator, and the poller's document."""
 
     @property
     def poller(self) -> WiredPoller:
@@ -88,7 +88,7 @@ class Change(ABC):
     def looked(self, on: Changing) -> tuple[Self, Base]:
         """The same with all that has to be asked of the source, and what it replaces.
 
-        Raises: StoreError where there is no document, StateCorrupt; PollerError, where an argument cannot be meant.
+        Raises: StoreError where there is no document, StateCorrupt; PollerError, if an argument cannot be meant.
         """
         return self, on.operator.look()
 

@@ -58,7 +58,7 @@ class ChangeRecord:
 
     @property
     def moment(self) -> datetime | None:
-        """When it was made; None if that is no time."""
+        """When it was made; None if that is not a time."""
         return None if self.at is None else parsed(self.at)
 
     def rows(self, which: str) -> list[str]:
@@ -78,7 +78,7 @@ class UndoableChange(ResultModel):
     undo: str | None
     """What takes it back: "resume", "pause", "restore" (of `backup`) or "relist"; null if nothing does."""
     backup: str | None
-    """Of what it replaced: its name in the store."""
+    """The name in the store of the backup of what it replaced."""
     undone: bool
     """It was taken back already."""
 
@@ -118,7 +118,7 @@ def list_changes(operator: Operator) -> UndoListOutput:
 
 
 def records_of_changes(operator: Operator) -> list[ChangeRecord]:
-    """Newest last; the newest may stand in the document alone. Raises: StoreUnavailable, StoreDenied."""
+    """Newest last; the newest may be in the document alone. Raises: StoreUnavailable, StoreDenied."""
     entries = operator.audit.entries(limit=SEARCHED)
     try:
         copy = operator.file.read()
@@ -140,8 +140,8 @@ def taken_back(records: Sequence[ChangeRecord]) -> frozenset[str]:
 
 
 def backup_of(operator: Operator, record: ChangeRecord, names: Collection[str]) -> str | None:
-    """Of what it replaced: as it says itself; else the newest one made shortly before it of a document that is as the
-    record says. `names`: of the poller's backups; what is none of them is never read."""
+    """The backup of what it replaced: as it says itself; else the newest one made shortly before it of a document that
+    is as the record says. `names`: of the poller's backups; what is none of them is never read."""
     if record.backup is not None:
         folder, _, _ = record.backup.rpartition("/")
         ours = f"{folder}/" == operator.backups and _made_at(record.backup) is not None

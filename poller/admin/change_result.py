@@ -61,14 +61,18 @@ class ChangedPart(ResultModel):
     """Only of a cancel: what became of the handler that was running."""
 
 
+WAITS = {"aside": "set aside", "pending": "in quarantine"}
+"""What people read of a row that is tried again automatically, and of one that waits for a person."""
+
+
 class ChangedRow(ResultModel):
-    """A row that waits, which was changed by itself."""
+    """A single row that waits, which was changed."""
 
     id: str
     pk: dict[str, KeyValue]
     """The primary key, by column."""
     status: Literal["aside", "pending"]
-    """It is (of one that was discarded: was) tried again by itself, or waits for a person."""
+    """It is (of one that was discarded: was) retried automatically, or waits for a person."""
 
 
 class ChangeOutput(ResultModel):
@@ -95,10 +99,10 @@ class ChangeOutput(ResultModel):
     document: str
     """Where it is kept."""
     changed: bool
-    """Whether anything was written."""
+    """True if anything was written."""
     dry_run: bool = False
     id: str | None = None
-    """Of the change, in the audit trail."""
+    """The change's id in the audit trail."""
     by: str
     reason: str | None = None
     before: Place | None
@@ -116,17 +120,17 @@ class ChangeOutput(ResultModel):
     is no longer renewed, and nothing that it does is committed. "unknown": it was not waited for, or the store could
     not be read."""
     handler_lease_seconds: float | None = None
-    """Where that is "running": in so many seconds at most its lease ends."""
+    """If that is "running": the most seconds until its lease ends."""
     backup: str | None = None
     """Of exactly what was replaced: its name in the store."""
     undo: str | None = None
     """The command that takes it back."""
     configure: str | None = None
-    """Of a clone that is not configured: the TOML to add, so that it runs: what the file says of the poller that was
+    """The TOML to add for a clone that is not configured, so that it runs: what the file says of the poller that was
     cloned, under the new name."""
     notes: list[str] = Field(default_factory=list)
     parts: list[ChangedPart] = Field(default_factory=list)
-    """Of a backfill in parts that was named as a whole: each of them."""
+    """Each part of a backfill in parts that was named as a whole."""
     rows: list[ChangedRow] = Field(default_factory=list)
     """Of `quarantine`: the rows that were discarded or added."""
 
@@ -153,7 +157,7 @@ def moves(output: ChangeOutput, *, existed: bool = False) -> list[tuple[str, str
         return []
     if before is None:
         lines = [("cursor", f"{'unknown' if existed else 'none'} -> {after.cursor or 'the beginning'}")]
-        return [*lines, ("token", f"-> {after.fencing_token}")]
+        return [*lines, ("token", f"none -> {after.fencing_token}")]
     start = before.cursor or "the beginning"
     lines = [
         ("cursor", f"{start} -> {after.cursor or 'the beginning'}" if before.cursor != after.cursor else f"{start}")
@@ -174,7 +178,7 @@ def moves(output: ChangeOutput, *, existed: bool = False) -> list[tuple[str, str
 
 def row_lines(output: ChangeOutput) -> list[tuple[str, str]]:
     """The single rows of a change, line by line: the first ten, and how many more there are."""
-    lines = [("row", f"{row.id}  {key_text(row.pk)}  {row.status}") for row in output.rows[:SHOWN]]
+    lines = [("row", f"{row.id}  {key_text(row.pk)}  {WAITS[row.status]}") for row in output.rows[:SHOWN]]
     more = len(output.rows) - SHOWN
     return [*lines, ("row", f"and {more:,} more")] if more > 0 else lines
 

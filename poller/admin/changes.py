@@ -89,7 +89,7 @@ class Changes:
         Args:
             base: the document as it was just looked at. meanwhile: what happened since the last preview.
 
-        Raises: StoreError, SourceError, and what the change refuses by itself.
+        Raises: StoreError, SourceError, and what the change itself refuses.
         """
         found: Base
         change, found = change.looked(self) if base is None else (change, base)
@@ -257,7 +257,7 @@ class Changes:
         notes: Sequence[str],
         found: Sequence[FieldDifference] = (),
     ) -> ChangeOutput:
-        """Of a change that is not made yet."""
+        """The result of a change that is not made yet."""
         return ChangeOutput.model_validate(
             {
                 "command": change.kind,
@@ -284,7 +284,7 @@ class Changes:
         return self._output(change, state, state, NOTHING, [why, *more])
 
     def _done(self, preview: Preview, applied: Applied, effect: Effect, meanwhile: Sequence[str] = ()) -> ChangeOutput:
-        """Of a change that was made, with its `effect` on what it replaced."""
+        """The result of a change that was made, with its `effect` on what it replaced."""
         change, before = preview.change, None if applied.before is None else applied.before.state
         notes = [*preview.output.notes, *meanwhile]
         undo = None

@@ -1,4 +1,4 @@
-"""`clone-checkpoint`: another poller of the same app begins where this one stands; its document may be there or not."""
+"""`checkpoint clone`: another poller of the same app begins where this one stands; its document may be there or not."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from poller.delivery.watches import PENDING_CAP
 from poller.errors import SourceUnavailable
+from poller.tick.watches import PENDING_CAP
 
 COUNTED = 1_000_000
-"""Before a change, rows are counted up to here, where the database does that within `query_timeout`."""
+"""Before a change, rows are counted up to here, if the database does that within `query_timeout`."""
 
 
 def number(count: int, capped: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Whether a cursor fits a source: whose it is, what differs, and what the column and the key can hold."""
+"""The fit of a cursor and a source: whose it is, what differs, and what the column and the key can hold."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
 from poller.admin.refusals import WrongArgument
-from poller.delivery.preflight import put_back
 from poller.errors import FieldDifference, FingerprintMismatch, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import SourceDescription, differences
 from poller.ports import InspectableSource, Source
+from poller.tick.preflight import put_back
 
 
 class Belonging(Protocol):
@@ -25,7 +25,7 @@ class Belonging(Protocol):
 
 
 def located(source: Source) -> SourceDescription:
-    """The configured source, with what its configuration leaves to the server, where that answers: a command must not
+    """The configured source, with what its configuration leaves to the server, if that answers: a command must not
     need it. Raises nothing."""
     if isinstance(source, InspectableSource):
         with contextlib.suppress(SourceError):
@@ -34,7 +34,7 @@ def located(source: Source) -> SourceDescription:
 
 
 def is_foreign(state: Belonging, source: SourceDescription) -> bool:
-    """Whether a checkpoint is known to belong to another source than this one."""
+    """True if a checkpoint is known to belong to another source than this one."""
     return not source.belongs(state.source_fingerprint, state.source)
 
 
@@ -71,7 +71,7 @@ def refuse_foreign(source: Source, cursor: Cursor | None, *, name: str) -> None:
 
 
 def fits(cursor: Cursor, source: SourceDescription) -> bool:
-    """Whether a cursor is of the source's kind and key."""
+    """True if a cursor is of the source's kind and key."""
     keys = cursor.tiebreaker
     return cursor.kind == source.cursor_kind and (keys is None or set(keys) == set(source.pk_columns))
 
@@ -96,7 +96,7 @@ def typed_cursor(source: Source, value: str, keys: Mapping[str, str] | None, key
 
 
 def not_held(source: InspectableSource, cursor: Cursor) -> str:
-    """Why the columns cannot hold this cursor, asked of a database that can be read; empty where they can.
+    """Why the columns cannot hold this cursor, asked of a database that can be read; empty if they can.
 
     Raises: SourceUnavailable.
     """
@@ -112,10 +112,10 @@ def not_held(source: InspectableSource, cursor: Cursor) -> str:
 
 
 def impossible(source: Source, cursor: Cursor | None) -> str:
-    """Why a kept cursor cannot be one of this source; empty where it can, and where that is not known: of a table
+    """Why a kept cursor cannot be one of this source; empty if it can, and if that is not known: of a table
     without rows, which does not show its types, and of a source that cannot be inspected.
 
-    Raises: SourceUnavailable; SourceError, where the table cannot be read.
+    Raises: SourceUnavailable; SourceError, if the table cannot be read.
     """
     if not isinstance(source, InspectableSource) or not source.lag(None, cap=1).pending or cursor is None:
         return ""

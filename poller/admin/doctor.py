@@ -17,8 +17,6 @@ from poller.admin.side_by_side import Look
 from poller.admin.status import PollerStatus
 from poller.admin.wired import WiredPoller, database_of, gives_sign_of_life, operator_of
 from poller.config.relays import relay_name
-from poller.delivery.ordering import check_ordering_key
-from poller.delivery.preflight import check_fingerprint
 from poller.errors import (
     ConfigError,
     FingerprintMismatch,
@@ -38,6 +36,8 @@ from poller.model.schedule import Schedule
 from poller.model.when import moment, span, took
 from poller.ports import InspectableSource
 from poller.relays.base import Relay
+from poller.tick.ordering import check_ordering_key
+from poller.tick.preflight import check_fingerprint
 
 CLOCKS_APART = 5.0
 """Seconds by which two clocks may differ without a warning; storage gives its time to the second."""
@@ -46,7 +46,7 @@ NO_SUCH_TAG = '"0x0"'
 FINGERPRINT = "fingerprint"
 """The check of a finding which says that the checkpoint belongs to another source."""
 DEFAULT_FUNCTION_TIMEOUT = timedelta(minutes=5)
-"""Of a Consumption plan, where host.json says nothing."""
+"""The limit of a Consumption plan, if host.json says nothing."""
 
 
 @runtime_checkable
@@ -266,7 +266,7 @@ def _writable(poller: WiredPoller, operator: Operator) -> list[Finding]:
 
 
 def _is_written(poller: WiredPoller) -> bool:
-    """Whether a write whose condition is false is applied. Raises: StoreError, where none is permitted."""
+    """True if a write whose condition is false is applied. Raises: StoreError, if none is permitted."""
     name = f"control/{poller.app_name}/{poller.name}.check"
     try:
         poller.store.write(name, b"{}", if_tag=NO_SUCH_TAG)
@@ -319,7 +319,7 @@ def _delivery(status: PollerStatus, *, explained: bool) -> Finding:
 
 
 def _same_table(poller: WiredPoller, copy: Copy) -> list[Finding]:
-    """Once the server was asked: what the configuration leaves to it, and whether the table was made anew."""
+    """Once the server was asked: what the configuration leaves to it, and whether the table was made again."""
     try:
         check_fingerprint(poller.name, copy.state, poller.source)
     except FingerprintMismatch as mismatch:
@@ -334,7 +334,7 @@ def _same_table(poller: WiredPoller, copy: Copy) -> list[Finding]:
         warn(
             "table",
             f"{source.describe().table} is not the table that the last batch came from ({before}, now {now}): it was"
-            " dropped and made anew, restored from a dump, or rebuilt. Rows in it that lie below the checkpoint are"
+            " dropped and made again, restored from a dump, or rebuilt. Rows in it that lie below the checkpoint are"
             " never read.",
             f"If its rows are others: poller reset-to-beginning {poller.name}. The next batch ends this warning.",
         )

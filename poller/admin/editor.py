@@ -36,8 +36,8 @@ from poller.ports import Found, Runtime, StateStore
 LOSSES_BEFORE_REQUEST = 3
 RETRY_EVERY = 0.05
 LONGEST_TRUSTED = 3600.0
-"""Up to so many seconds a `ttl_seconds` in the document is believed to be a worker's, configured with another ttl than
-ours; a longer one keeps nobody out."""
+"""The longest `ttl_seconds` in the document, in seconds, that is believed to be a worker's with another ttl than ours;
+a longer one keeps no operator out."""
 
 Review: TypeAlias = Callable[[Copy], None]
 """Looks at exactly the version that is about to be replaced, and raises to refuse."""
@@ -55,10 +55,10 @@ class Applied:
     """A change that was made.
 
     Attributes:
-        before: the version that it replaced, None where there was none that could be read; after: the state it wrote.
-        change: its record. backup: the name of the backup in the store, None where none was needed.
-        losses: how often a worker was quicker.
-        held: for how many seconds nobody may start, because a lease was broken; 0 where none was.
+        before: the version that it replaced, None if there was none that could be read; after: the state it wrote.
+        change: its record. backup: the name of the backup in the store, None if none was needed.
+        losses: the number of conflicts with a worker.
+        held: the seconds for which no worker may start, because a lease was broken; 0 if none was.
     """
 
     before: Copy | None
@@ -110,13 +110,13 @@ class Operator:
     # --- the changes -----------------------------------------------------------------------------------------------
 
     def busy(self, copy: Copy) -> float | None:
-        """For how many seconds yet somebody's lease is live at most; None where none is."""
+        """The most seconds for which another worker's lease is still live; None if none is."""
         lease = copy.availability(self._timing, self._runtime.monotonic())
         return None if lease.free else lease.expires_in or 0.0
 
     def refuse_live(self, copy: Copy, *, break_lease: bool) -> None:
-        """Raises: LeaseHeld, where somebody's lease is live and is not to be broken. One that an operator keeps is
-        nobody's work: it needs no breaking."""
+        """Raises: LeaseHeld, where another worker's lease is live and is not to be broken. A lease reserved by an
+        operator has no worker, and needs no breaking."""
         left = self.busy(copy)
         if left is not None and not break_lease and kept_by(copy.state) is None:
             owner = copy.state.lease.owner_id or "Somebody"
@@ -128,7 +128,7 @@ class Operator:
             )
 
     def keeps_for(self, lease: Lease) -> float:
-        """For how many seconds a lease that is broken is kept: one ttl of the configuration, whatever stands in the
+        """The seconds for which a lease that is broken is kept: one ttl of the configuration, whatever is in the
         document (protocol 11). Only a worker that was configured with a longer one may still trust that."""
         ttl, worker = self._timing.ttl, lease.ttl_seconds or 0.0
         return worker if ttl < worker <= LONGEST_TRUSTED else ttl
@@ -175,13 +175,13 @@ class Operator:
         base: Copy | None = None,
         facts: Recorded = nothing_more,
     ) -> Applied:
-        """Apply one change by compare-and-swap, looking again whenever a worker was quicker.
+        """Apply one change by compare-and-swap, looking again whenever a worker won the race.
 
-        `base` is the version to begin with, where it was looked at before. `review` is called for each version that is
+        `base` is the version to begin with, if it was looked at before. `review` is called for each version that is
         about to be replaced, and after it, with `backup`, that version's bytes are written to `backups/`. The change's
         record is part of the same write (`control.last_change`), with what `facts` says of the replaced state.
 
-        Raises: WriteConflict (a worker was quicker for as long as our patience lasts), StoreError; what `review`
+        Raises: WriteConflict (a worker won the race for as long as our patience lasts), StoreError; what `review`
         raises.
         """
         until = self._runtime.monotonic() + self._patience
@@ -271,7 +271,7 @@ class Operator:
             self.copy_to_trail(copy.state.control.last_change)
 
     def copy_to_trail(self, change: Change | None) -> None:
-        """Copy a change to the audit trail. Best effort: the document keeps it until somebody has."""
+        """Copy a change to the audit trail. Best effort: the document keeps it until that is done."""
         self.audit.copy(change)
         self.audit.settle(5.0)
 
@@ -298,5 +298,5 @@ class Operator:
 
 
 def _made(state: State, identity: str) -> bool:
-    """Whether the newest operator's change in the document is this one."""
+    """True if the newest operator's change in the document is this one."""
     return state.control.last_change is not None and state.control.last_change.id == identity

@@ -26,9 +26,9 @@ class Effect(ResultModel):
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
     redelivered: int | None = 0
-    """Rows that come again; null where they were not counted."""
+    """Rows that come again; null if they were not counted."""
     skipped: int | None = 0
-    """Rows that will never be delivered; null where they were not counted."""
+    """Rows that will never be delivered; null if they were not counted."""
     capped: bool = False
     """There are at least so many."""
     open_ended: bool = False
@@ -40,7 +40,7 @@ class Effect(ResultModel):
 
     @property
     def skips(self) -> bool:
-        """Whether rows may be left undelivered."""
+        """True if rows may be left undelivered."""
         return bool(self.skipped) or self.open_ended or self.unknown
 
     def lines(self) -> list[str]:
@@ -51,7 +51,11 @@ class Effect(ResultModel):
         if self.skipped:
             lines.append(f"{rows_of(self.skipped, self.capped)} will never be delivered")
         if self.open_ended:
-            lines.append("rows that appear up to the new cursor will never be delivered")
+            lines.append(
+                "later rows up to the new cursor will never be delivered either"
+                if self.skipped
+                else "rows that appear up to the new cursor will never be delivered"
+            )
         if self.not_counted is not None:
             lines.append(f"not counted: {self.not_counted}")
         if self.unknown:
@@ -147,21 +151,21 @@ def _compare(one: str, other: str) -> int | None:
 
 
 def _below(bound: Bound, cursor: Cursor | None) -> bool:
-    """Whether no row can appear up to `cursor` any more: it lies below what open transactions may still write."""
+    """True if no row can appear up to `cursor` any more: it lies below what open transactions may still write."""
     if cursor is None or bound.value is None:
         return cursor is None
     return _compare(cursor.value, bound.value) in ((FORWARD, SAME) if bound.inclusive else (FORWARD,))
 
 
 def uncounted(why: str, way: int | None) -> Effect:
-    """Of a move in this direction, where the database does not say."""
+    """The effect of a move in this direction, if the database does not say."""
     if way == BACK:
         return Effect(redelivered=None, skipped=0, not_counted=why)
     return Effect(redelivered=None, skipped=None, not_counted=why, unknown=True)
 
 
 def rows_up_to(source: Source, cursor: Cursor | None) -> str:
-    """How many rows stand up to a cursor, for people. Raises nothing."""
+    """The number of rows up to a cursor, for people. Raises nothing."""
     if not isinstance(source, InspectableSource):
         return f"rows (not counted: {UNCOUNTED})"
     try:

@@ -1,4 +1,4 @@
-"""`export-checkpoint`: a checkpoint on its own, for another place or another day."""
+"""`checkpoint export`: a checkpoint on its own, for another place or another day."""
 
 from __future__ import annotations
 

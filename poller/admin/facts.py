@@ -7,9 +7,8 @@ from datetime import datetime
 
 from poller.admin.wired import WiredPoller
 from poller.config import PollerOptions
-from poller.delivery.result import TickResult
-from poller.delivery.watches import PENDING_CAP
 from poller.errors import (
+    CaptureGap,
     ConfigError,
     FingerprintMismatch,
     LeaseHeld,
@@ -29,6 +28,8 @@ from poller.model.redact import error_line
 from poller.model.schedule import Schedule
 from poller.model.view import PollerFacts, PollerLimits
 from poller.ports import Bound, Page
+from poller.tick.result import TickResult
+from poller.tick.watches import PENDING_CAP
 
 _FAILED = frozenset({"handler_failed", "backing_off", "blocked"})
 """Outcomes of a tick after which the rows of its batch still wait."""
@@ -174,6 +175,8 @@ def ended(facts: PollerFacts, error: Exception) -> PollerFacts:
         return replace(facts, store="denied" if isinstance(error, StoreDenied) else "away")
     if isinstance(error, FingerprintMismatch):
         return replace(facts, source="other", differs=error.message)
+    if isinstance(error, CaptureGap):
+        return replace(facts, source="gap")
     return replace(facts, source="away" if isinstance(error, SourceUnavailable) else "error")
 
 

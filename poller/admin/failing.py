@@ -20,13 +20,13 @@ class FailingOutput(ResultModel):
     failures: int | None = None
     """Calls of the pending batch that failed in a row; while the row that fails is searched for, of that row alone."""
     retry_at: Stamp | None = None
-    """No call is made before, by the store's clock; null where the next tick makes one."""
+    """No call is made before, by the store's clock; null if the next tick makes one."""
     searched_up_to: Cursor | None = None
     """The row that fails is searched for: it is one of those behind the checkpoint, up to here."""
     row: Cursor | None = None
-    """The row that fails, and that the poller cannot pass; null where none is known."""
+    """The row that fails, and that the poller cannot pass; null if none is known."""
     aside: int | None = None
-    """Rows set aside, which are tried again by themselves."""
+    """Rows set aside, which are retried automatically."""
     aside_since: Stamp | None = None
     """When the oldest of them was set aside."""
     quarantined: int | None = None
@@ -34,7 +34,7 @@ class FailingOutput(ResultModel):
     quarantined_since: Stamp | None = None
     """When the oldest of them was set aside."""
     aside_due: int | None = None
-    """How many of those set aside may be tried now: work for a worker, beside `pending`."""
+    """The number of those set aside that may be tried now: work for a worker, beside `pending`."""
 
 
 def failing(state: State, options: PollerOptions, now: datetime, *, aside_due: int) -> FailingOutput:
@@ -53,7 +53,7 @@ def failing(state: State, options: PollerOptions, now: datetime, *, aside_due: i
 
 
 def with_row(found: FailingOutput, first: Cursor | None, *, alone: bool, max_attempts: int) -> FailingOutput:
-    """With the row that fails, if that is known: the first behind the checkpoint, where it is all that is left to
+    """With the row that fails, if that is known: the first behind the checkpoint, if it is all that is left to
     search. One that was handed over alone from the beginning (`alone`) is not blamed before `max_attempts` failures: no
     other row was tried, so what the handler calls may be down."""
     if first is None or not found.failures or (alone and found.failures < max_attempts):

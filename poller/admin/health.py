@@ -51,8 +51,8 @@ class PollerHealth(ResultModel):
     conditions: list[ConditionOutput]
     """All that is so, the worst first."""
     late_seconds: float | None = None
-    """How long ago the first moment of its schedule was from which on a tick should have delivered the oldest row that
-    may be read; null if no row waits, or if that moment is still to come."""
+    """The time since the first moment of its schedule at which a tick should have delivered the oldest row that may be
+    read; null if no row waits, or if that moment is still to come."""
     lag_seconds: float | None = None
     """Age of the oldest row not yet delivered, by the database's clock."""
     pending: int | None = None
@@ -68,13 +68,13 @@ class PollerHealth(ResultModel):
     halted: bool | None = None
     """A row failed too often; an operator must resume. Null if that is not known."""
     error_type: str | None = None
-    """The class of the error with which a call failed; null if none did, or if its text is no class's name."""
+    """The class of the error with which a call failed; null if none did, or if its text is not a class's name."""
     backing_off_until: Stamp | None = None
     """After a call that failed: no call is made before, by the store's clock."""
     aside: int | None = None
     """Rows set aside, which are tried again automatically."""
     aside_due: int | None = None
-    """How many of them may be tried now: work for a worker, beside `pending`."""
+    """The number of them that may be tried now: work for a worker, beside `pending`."""
     quarantined: int | None = None
     """Rows that wait for a person."""
     owner_id: str | None = None

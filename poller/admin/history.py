@@ -142,7 +142,7 @@ def _in_order(records: list[HistoryRecord]) -> list[HistoryRecord]:
 
 
 def _record(entry: dict[str, Any]) -> HistoryRecord:
-    """A line of the trail, whoever wrote it."""
+    """A line of the trail, no matter which program wrote it."""
 
     def text(key: str) -> str | None:
         value = entry.get(key)

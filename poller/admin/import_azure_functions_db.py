@@ -1,4 +1,4 @@
-"""`import azure-functions-db`: the place of a poller of that library becomes ours.
+"""`checkpoint import azure-functions-db`: the place of a poller of that library becomes ours.
 
 Its state blob holds `checkpoint.cursor`, a list of the cursor column's value and the key columns' values in the order
 of its `pk_columns`, and `batch_id`; it reads rows after that in the same order as we do, so the same cursor continues
@@ -26,7 +26,6 @@ from poller.admin.cursors import changed_source, is_foreign
 from poller.admin.effects import Effect, measure, of_first
 from poller.admin.recovery import Recovery
 from poller.admin.refusals import WrongArgument, clean
-from poller.delivery.watches import PENDING_CAP
 from poller.errors import ConfigError, FieldDifference, LeaseHeld, SourceError, SourceUnavailable
 from poller.model import transitions
 from poller.model.changes import Transition
@@ -37,6 +36,7 @@ from poller.model.limits import HIGHEST_TOKEN, LARGEST_BODY, LONGEST_NAME, read_
 from poller.model.when import span
 from poller.ports import Found
 from poller.sources import SqlSource
+from poller.tick.watches import PENDING_CAP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class Foreign:
     read_at: datetime
 
     def live_for(self) -> float:
-        """For how many seconds its lease is live; 0 where it is not."""
+        """The seconds for which its lease is live; 0 if it is not."""
         return 0.0 if self.expires_at is None else max(0.0, (self.expires_at - self.read_at).total_seconds())
 
 
@@ -114,7 +114,7 @@ def _parsed(body: bytes, location: str, now: datetime) -> Foreign:
     if isinstance(cursor, dict):
         raise WrongArgument(
             f"The {location} is a state document of poller, not of azure-functions-db.",
-            next_step="Use: poller reset-to-checkpoint NAME FILE, or poller clone-checkpoint NAME NEW_NAME.",
+            next_step="Use: poller reset-to-checkpoint NAME FILE, or poller checkpoint clone NAME NEW_NAME.",
         )
     if version != 1 or not isinstance(name, str) or isinstance(token, bool) or not isinstance(token, int) or token < 0:
         raise _not_theirs(location)
@@ -157,7 +157,7 @@ def _not_theirs(location: str) -> WrongArgument:
 def convert(foreign: Foreign, source: SqlSource, options: SourceConfig) -> tuple[Cursor, list[str]]:
     """Its place as a cursor of the configured source, and what a person should know of it.
 
-    Raises: WrongArgument, where the value does not fit the configured column; SourceError.
+    Raises: WrongArgument, if the value does not fit the configured column; SourceError.
     """
     order = key_order(foreign.fingerprint, options)
     value, *keys = foreign.parts
@@ -181,7 +181,7 @@ def convert(foreign: Foreign, source: SqlSource, options: SourceConfig) -> tuple
     if order is None:
         notes.append(
             "Whether its source is the configured one is not known: its fingerprint covers user, driver and options. "
-            "See that table, cursor column, key and filter are the same."
+            "Make sure that table, cursor column, key and filter are the same."
         )
     return cursor, notes
 
@@ -205,8 +205,8 @@ def _uncertain(keys: list[Any], pk_columns: tuple[str, ...], order: tuple[str, .
 
 
 def key_order(fingerprint: str, options: SourceConfig) -> tuple[str, ...] | None:
-    """In which order that library was given the key columns, where its fingerprint is that of the configured source;
-    None where it is not, or where the configuration says the same in another way."""
+    """In which order that library was given the key columns, if its fingerprint is that of the configured source;
+    None if it is not, or where the configuration says the same in another way."""
     try:
         url = str(make_url(options.url.get_secret_value()).set(password=None))
     except Exception:  # noqa: BLE001 - an address that it could not have read either
@@ -305,7 +305,7 @@ class Import(Change):
             f"From the {self.foreign.location}, poller {self.foreign.poller!r}.",
             f"Rows that wait behind it: {number(waiting.pending, waiting.pending_capped)}.",
             *self.said,
-            "Nothing keeps that library from going on: see that its function app is stopped.",
+            "Nothing keeps that library from going on: make sure that its function app is stopped.",
         ]
 
     def begin(self, on: Changing, recovery: Recovery) -> Beginning:

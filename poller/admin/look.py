@@ -13,12 +13,8 @@ from typing import Generic
 from poller.admin.facts import ended, facts_of, limits_of, with_page
 from poller.admin.failing import with_row
 from poller.admin.quick import QuickLooks
-from poller.admin.status import NEVER_RAN, PollerStatus, S, with_document
+from poller.admin.status import PollerStatus, S, with_document
 from poller.admin.wired import WiredPoller, operator_of
-from poller.delivery.ordering import check_ordering_key
-from poller.delivery.preflight import check_fingerprint, reads_of
-from poller.delivery.result import BoundOutput
-from poller.delivery.watches import PENDING_CAP
 from poller.errors import SourceError, SourceUnavailable
 from poller.lease.state_file import Copy
 from poller.model.conditions import view
@@ -26,6 +22,10 @@ from poller.model.cursor import Cursor
 from poller.model.memory import Seen, remembered
 from poller.model.view import PollerFacts, PollerLimits
 from poller.ports import InspectableSource, Lag, Page, Source
+from poller.tick.ordering import check_ordering_key
+from poller.tick.preflight import check_fingerprint, reads_of
+from poller.tick.result import BoundOutput
+from poller.tick.watches import PENDING_CAP
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Looked(Generic[S]):
 
 
 class Look:
-    """A look at one poller. It may be left alone before it has ended: what it has found until then is `so_far`.
+    """One check of one poller. Its caller may leave it before it has ended: what it has found until then is `so_far`.
 
     Args:
         source: which is asked; default: one of its own, which is neither the one of a tick that runs in this process
@@ -127,7 +127,7 @@ class Look:
     def _with_document(self, looked: Looked[PollerStatus], copy: Copy | None, now: datetime) -> Looked[PollerStatus]:
         if copy is None:
             facts = replace(looked.facts, document="none", now=now)
-            return replace(looked, status=looked.status.model_copy(update=NEVER_RAN), facts=facts)
+            return replace(looked, status=looked.status.unborn(starts_now=looked.limits.starts_now), facts=facts)
         now = copy.server_time or now
         facts = replace(facts_of(self.name, copy, self._poller, now), two_apps=self._beside)
         return replace(looked, status=with_document(looked.status, copy, self._poller, facts), facts=facts)
@@ -187,7 +187,7 @@ def look(
     copy: Copy | None = None,
 ) -> PollerStatus:
     """The status of one poller, whose source is not used meanwhile. Raises nothing that is an Exception: what ended the
-    look stands in `error` and `failure`, and what was found before it stands beside them.
+    look is in `error` and `failure`, and what was found before it is beside them.
 
     Args:
         silent: why the database is not asked. seen: what looks remember of each poller; this one's is added.
@@ -248,8 +248,8 @@ def _lag(source: Source, cursor: Cursor | None) -> Lag | None:
 
 
 def _null_cursors(source: Source) -> int | None:
-    """How many rows have no value in the cursor column, up to one more than `PENDING_CAP`; None if that is not known:
-    too many to count in time, or a source that cannot say."""
+    """The number of rows that have no value in the cursor column, up to one more than `PENDING_CAP`; None if that is
+    not known: too many to count in time, or a source that cannot say."""
     if isinstance(source, InspectableSource):
         with contextlib.suppress(SourceError):
             return source.null_cursors(PENDING_CAP + 1)

@@ -22,7 +22,7 @@ from poller.model.memory import Seen
 from poller.ports import Found, StateStore, Unchanged
 
 LARGEST = 65_536
-"""Bytes: of about 700 pollers, all of which wait without a sign of when."""
+"""Bytes: of about 700 pollers that all wait without a sign of when."""
 
 
 class _Document(BaseModel):
@@ -33,7 +33,7 @@ class _Document(BaseModel):
 
 
 class LookMemory:
-    """Of the pollers of one application. One caller at a time."""
+    """The memory of the pollers of one application. One caller at a time."""
 
     def __init__(self, store: StateStore, app_name: str) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class LookMemory:
         return {**self._kept.seen, **self._seen}
 
     def note(self, seen: Mapping[str, Seen], kept: Mapping[str, Seen], configured: Container[str]) -> None:
-        """Remember what looks saw. `kept`: of which pollers something must outlive this process; it is written if it is
+        """Remember what looks saw. `kept`: what must outlive this process, by poller; it is written if it is
         not what is there. `configured`: others are forgotten. Raises nothing of a store: the next look writes it."""
         self._seen.update(seen)
         others = {name: one for name, one in self._kept.seen.items() if name not in seen and name in configured}
@@ -85,7 +85,7 @@ def _fitting(seen: Mapping[str, Seen]) -> dict[str, Seen]:
 
 
 def _parsed(body: bytes) -> _Document:
-    """What stands in a body; nothing, if that is not ours."""
+    """What is in a body; nothing, if that is not ours."""
     try:
         found = _Document.model_validate(read_json(body, LARGEST))
     except (NotBoundedJson, ValidationError):

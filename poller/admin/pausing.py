@@ -25,9 +25,9 @@ from poller.model.timing import Timing
 from poller.model.when import moment
 
 LOOK_EVERY = 0.25
-"""How often, in seconds, it is looked whether the worker has given the lease back."""
+"""Seconds between two checks whether the worker has given the lease back."""
 STOPPING = 1.0
-"""For so many seconds a handler that can be stopped may take to end."""
+"""The seconds that a handler which can be stopped may take to end."""
 Waiting: TypeAlias = Callable[[ChangeOutput, str, float], None]
 """Called once the change was made: for which worker, and for how many seconds at most, it is waited."""
 
@@ -126,7 +126,8 @@ class Resume(_Unfenced):
 
 
 def patience(timing: Timing) -> float:
-    """How many seconds a worker may need: until its next heartbeat, for its requests, and to stop its handler."""
+    """The number of seconds that a worker may need: until its next heartbeat, for its requests, and to stop its
+    handler."""
     return timing.heartbeat + timing.grace + STOPPING
 
 
@@ -183,7 +184,7 @@ def _silently(output: ChangeOutput, worker: str, seconds: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """One look at the lease: what became of the handler, None where that is not decided; why it could not be looked
+    """One look at the lease: what became of the handler, None if that is not decided; why it could not be looked
     at; and in how many seconds the lease ends."""
 
     handler: Stopped | None

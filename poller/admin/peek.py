@@ -9,12 +9,12 @@ from pathlib import Path
 
 from poller.admin.refusals import WrongArgument, whole
 from poller.admin.wired import WiredPoller, operator_of
-from poller.delivery.preflight import check_fingerprint, reads_of
-from poller.delivery.watches import PENDING_CAP
 from poller.errors import PollerError
 from poller.files import write_whole
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Row, Table
+from poller.tick.preflight import check_fingerprint, reads_of
+from poller.tick.watches import PENDING_CAP
 
 MOST_ROWS = 10_000
 """So many rows are looked at in one call."""
@@ -26,7 +26,7 @@ class Peek:
 
     Attributes:
         cursor: where the checkpoint stands; None is the beginning.
-        checkpoint_updated_at: when it moved last, by the store's clock; None where the poller never ran.
+        checkpoint_updated_at: when it moved last, by the store's clock; None if the poller never ran.
         rows: the next ones, in order. bound: below what they were read.
         lag: how many rows wait above the bound; only counted where no row is below it.
         table: the rows as a table, with `format = "arrow"`.
@@ -94,8 +94,8 @@ def look_ahead(poller: WiredPoller, limit: int) -> Peek:
 
 
 def count_pending(poller: WiredPoller) -> int | None:
-    """How many rows a poller has before it, counted up to `PENDING_CAP`, by one read of its document and one query;
-    None where that is not known. Raises nothing that is a PollerError."""
+    """The number of rows that a poller has before it, counted up to `PENDING_CAP`, by one read of its document and one
+    query; None if that is not known. Raises nothing that is a PollerError."""
     try:
         copy = operator_of(poller, "peek").file.read()
         after = poller.source.start() if copy is None else copy.state.checkpoint.cursor

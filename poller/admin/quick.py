@@ -1,4 +1,4 @@
-"""Whether nothing at all waits: one statement over a connection that all looks at one database share.
+"""The question whether nothing at all waits: one statement over a connection that all checks of one database share.
 
 Most pollers of many are idle, and a whole look at each (its table's columns, a bound, a page, a count) would keep a
 processor busy. So a whole look is made every few minutes; between two of them, one statement shows that there is no row
@@ -50,7 +50,7 @@ class QuickLooks:
             self._whole.pop(poller, None)
 
     def nothing_waits(self, poller: WiredPoller, state: State) -> int | None:
-        """How many rows without a cursor there were, if surely no row waits; None also if that is not known, or a whole
+        """The number of rows without a cursor, if surely no row waits; None also if that is not known, or a whole
         look is due. Raises nothing of a database. A document of another source is none to ask by."""
         source, (last, null_cursors) = poller.source, self._whole.get(poller.name, (None, 0))
         if not isinstance(source, SqlSource) or state.facts is None or last is None:

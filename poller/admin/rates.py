@@ -26,7 +26,7 @@ class Rates:
         self._before: dict[str, tuple[float, bool | None, Cursor | None]] = {}
 
     def rows_per_second(self, source: Source, status: PollerStatus) -> float | None:
-        """Rows that the checkpoint passed since the last look; None where that is not known, and at the first look.
+        """Rows that the checkpoint passed since the last look; None if that is not known, and at the first look.
 
         `source`: of the poller, to count in.
         """

@@ -9,12 +9,12 @@ from poller.admin.change import Change, Changing
 from poller.admin.cursors import impossible, is_foreign, refuse_foreign, unreadable
 from poller.admin.effects import Effect, rows_up_to
 from poller.admin.wired import WiredPoller
-from poller.delivery.preflight import put_back
 from poller.errors import FieldDifference, FingerprintMismatch, SourceError, SourceUnavailable
 from poller.model.changes import Transition, to_rebind
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, differences
+from poller.tick.preflight import put_back
 
 UNCOUNTED = "which rows of the two sources are the same is not known"
 
@@ -68,7 +68,7 @@ class Rebind(Change):
 
 
 def _is_refused(poller: WiredPoller, state: State) -> bool:
-    """Whether the table was changed so that the poller goes no further."""
+    """True if the table was changed so that the poller goes no further."""
     source, cursor = poller.source, state.checkpoint.cursor
     if state.facts is None:
         return False
@@ -86,7 +86,7 @@ def _refuse_impossible(poller: WiredPoller, cursor: Cursor | None) -> None:
     """A server that does not answer refuses nothing: the preview says that nothing was counted. A file that cannot be
     opened is more likely a wrong one.
 
-    Raises: FingerprintMismatch, where the column cannot hold the cursor; SourceError, where the table cannot be read.
+    Raises: FingerprintMismatch, if the column cannot hold the cursor; SourceError, if the table cannot be read.
     """
     try:
         why = impossible(poller.source, cursor)

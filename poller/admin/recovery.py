@@ -29,7 +29,7 @@ class Recovery:
     """A document of one poller that is missing or unreadable.
 
     Attributes:
-        body: the bytes that stand there, None where nothing does.
+        body: the bytes that are there, None if there are none.
         existed: whether the poller had a document before.
         highest_token, highest_generation: the highest fencing token, and generation of a checkpoint, that left a trace:
             in those bytes, the audit trail, the backups, the records of rows.

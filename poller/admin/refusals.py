@@ -7,7 +7,7 @@ from typing import ClassVar
 from poller.errors import PollerError
 
 LONGEST_SHOWN = 80
-"""So many characters of an argument stand in an error."""
+"""The most characters of an argument that an error shows."""
 
 
 class Refused(PollerError):
@@ -37,7 +37,7 @@ def clean(text: object, option: str) -> str:
 
 
 def whole(value: object, option: str, *, least: int, most: int) -> int:
-    """The number. Raises: WrongArgument, where it is not a whole one in this range."""
+    """The number. Raises: WrongArgument, if it is not a whole one in this range."""
     if type(value) is not int or not least <= value <= most:
         raise WrongArgument(f"{option}: {shown(value)} is not a whole number from {least:,} to {most:,}.")
     return value

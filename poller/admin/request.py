@@ -53,7 +53,7 @@ class Request:
 
 
 def checked_reason(reason: str | None, name: str) -> str | None:
-    """What is kept of a reason; `name`: of the argument. Raises: WrongArgument, where it is not text, or too long."""
+    """What is kept of a reason; `name`: of the argument. Raises: WrongArgument, if it is not text, or too long."""
     if reason is None:
         return None
     reason = clean(reason, name).strip()

@@ -14,7 +14,6 @@ from poller.admin.quarantine.relisting import unlisted
 from poller.admin.recovery import Recovery
 from poller.admin.refusals import WrongArgument, clean, shown, whole
 from poller.admin.wired import WiredPoller
-from poller.delivery.ordering import key_columns
 from poller.errors import FieldDifference
 from poller.model import aside
 from poller.model.changes import Transition, to_reset
@@ -23,6 +22,7 @@ from poller.model.document import Change as Record
 from poller.model.document import Checkpoint, Lease, State
 from poller.model.limits import HIGHEST_TOKEN
 from poller.ports import InspectableSource
+from poller.tick.ordering import key_columns
 
 UNKNOWN_BEFORE = "there is no document that says where it was"
 

@@ -33,25 +33,26 @@ def find_checkpoint(poller: WiredPoller, name: str | os.PathLike[str]) -> Origin
     """A local file: an export, a backup or a whole state document; or a backup of this poller in the store by its name,
     with or without its folder.
 
-    Raises: WrongArgument, where there is none or it holds no checkpoint; StoreUnavailable, StoreDenied.
+    Raises: WrongArgument, if there is none or it holds no checkpoint; StoreUnavailable, StoreDenied.
     """
     name = clean(os.fspath(name) if isinstance(name, os.PathLike) else name, "FILE")
     operator = operator_of(poller, KIND)
     body = _local(Path(name))
     if body is not None:
         return _read(operator, body, location=f"file {name}", app=poller.app_name)
-    return find_backup(poller, name if name.startswith("backups/") else operator.backups + name)
+    return find_backup(poller, name if name.startswith("backups/") else operator.backups + name, typed=name)
 
 
-def find_backup(poller: WiredPoller, backup: str) -> Origin:
-    """A backup in the store, by its whole name. Raises: as `find_checkpoint`."""
+def find_backup(poller: WiredPoller, backup: str, *, typed: str | None = None) -> Origin:
+    """A backup in the store, by its whole name; `typed`: as an operator called it. Raises: as `find_checkpoint`."""
     operator = operator_of(poller, KIND)
     found = operator.store.read(backup)
     if not isinstance(found, Found):
         raise WrongArgument(
-            f"There is neither a file {backup} nor a backup of that name in the store.", next_step=_newest(operator)
+            f"There is neither a file {typed or backup} nor a backup of that name in the store.",
+            next_step=_newest(operator),
         )
-    return _read(operator, found.body, location=operator.store.locate(backup), app=poller.app_name)
+    return _read(operator, found.body, location=f"backup {backup}", app=poller.app_name)
 
 
 def read_checkpoint(poller: WiredPoller, body: bytes, *, location: str) -> Origin:
@@ -89,7 +90,7 @@ class Restore(Change):
 
     Attributes:
         origin: the checkpoint. rebind: also one of another source: it then belongs to this one.
-        token_at_least: for the document's fencing token, where a higher one is known from elsewhere.
+        token_at_least: for the document's fencing token, if a higher one is known from elsewhere.
 
     Raises: WrongArgument (`token_at_least`).
     """
@@ -152,8 +153,8 @@ class Restore(Change):
         return f"if the cursor is right for the new one, add {on.request.option('rebind')}"
 
     def _refuse_impossible(self, on: Changing) -> None:
-        """What the column cannot hold is no place to go on from. If the database cannot be asked it is let through: a
-        way back must not need it. Raises: WrongArgument."""
+        """What the column cannot hold is not a place to go on from. If the database cannot be asked it is let through:
+        a way back must not need it. Raises: WrongArgument."""
         cursor, name = self.origin.export.cursor, on.poller.name
         try:
             why = impossible(on.poller.source, cursor)

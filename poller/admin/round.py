@@ -27,10 +27,10 @@ from poller.observability.otel import recorded
 from poller.ports import Runtime, StateStore
 
 LOOK_TIMEOUT = 10.0
-"""Seconds that a look at one poller may take. One that takes longer is left alone, and its database is not asked about
-the pollers that were not begun."""
+"""Seconds that the check of one poller may take. One that takes longer is left alone, and its database is not asked
+about the pollers that were not begun."""
 THREADS, PER_DATABASE = 16, 2
-"""How many looks there are at once, and how many at one database: so that one that hangs leaves room for the others."""
+"""The most checks at once, and how many at one database: so that one that hangs leaves room for the others."""
 
 
 class WiredApp(Protocol):
@@ -51,7 +51,7 @@ class WiredApp(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A look that is on its way."""
+    """A check that is under way."""
 
     look: Look
     database: str
@@ -62,7 +62,7 @@ class Looks:
     """The looks of one application. Safe to call from several threads.
 
     Args:
-        timeout: how many seconds a look may take. monotonic: real time, which is what a database takes.
+        timeout: the seconds that a check may take. monotonic: real time, which is what a database takes.
     """
 
     def __init__(self, *, timeout: float = LOOK_TIMEOUT, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -80,7 +80,7 @@ class Looks:
         """Looks that were left alone and have not ended, by poller: its database is not asked beside them."""
 
     def all(self, app: WiredApp, names: Sequence[str]) -> dict[str, Looked[PollerStatus]]:
-        """A look at each. Raises nothing."""
+        """Check each. Raises nothing."""
         found: dict[str, Looked[PollerStatus]] = {}
         waiting: dict[str, deque[Look]] = defaultdict(deque)
         for name in names:
@@ -227,7 +227,7 @@ class AppHealth:
 
 
 def failed(app_name: str, name: str, error: Exception, now: datetime) -> Looked[PollerStatus]:
-    """A look that found nothing: a poller that cannot be made, or a store that cannot be read."""
+    """A check that found nothing: a poller that cannot be made, or a store that cannot be read."""
     status = PollerStatus(name=name, app_name=app_name, document=f"state/{app_name}/{name}.json")
     facts = PollerFacts(name=name, now=now)
     return Looked(status, ended(facts, error), PollerLimits(), error)

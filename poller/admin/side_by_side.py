@@ -2,7 +2,7 @@
 
 At one database there are as many looks at once as it gives connections, and at most half of all.
 
-A look that takes long no longer takes the place of one at another database. Where two at one database, one after the
+A slow check does not take the place of one at another database. Where two at one database, one after the
 other, took long and found it unavailable, it is asked for a sign of life; without one it is not asked about the rest:
 so a database that hangs does not hold the command for as long as all its pollers' queries may take, and slow tables
 hide no other.
@@ -24,9 +24,9 @@ from poller.errors import SourceUnavailable
 _T = TypeVar("_T")
 
 AT_ONCE = 16
-"""How many looks there are at once."""
+"""The most checks at once."""
 PATIENCE = 5.0
-"""Seconds after which a look counts as one that takes long."""
+"""Seconds after which a check counts as slow."""
 SILENCES = 2
 """After so many looks in a row that took long and found their database unavailable, it must give a sign of life."""
 
@@ -128,7 +128,7 @@ class _Round(Generic[_T]):
                 threading.Thread(target=context.run, args=(self._work, work, number), daemon=True).start()
 
     def _next_place(self) -> float | None:
-        """Seconds until a look that runs counts as one that takes long; None where there is none."""
+        """Seconds until a check that runs counts as slow; None if there is none."""
         now = self._monotonic()
         left = [began + self._patience - now for began in self._begun.values() if now - began < self._patience]
         return max(0.0, min(left)) if left else None

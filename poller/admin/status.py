@@ -12,7 +12,6 @@ from pydantic import Field, PrivateAttr
 
 from poller.admin.failing import FailingOutput, failing
 from poller.admin.wired import WiredPoller
-from poller.delivery.result import BoundOutput
 from poller.errors import PollerError
 from poller.lease.state_file import Copy
 from poller.model.changes import kept_by
@@ -23,27 +22,29 @@ from poller.model.redact import error_line
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
 from poller.model.view import TABLE, Condition, PollerFacts, PollerView, Severity
+from poller.tick.result import BoundOutput
 
 
 class LeaseOutput(ResultModel):
     """Who works. Where the state document was not read, nothing of it is known."""
 
     owner_id: str | None = None
-    """Null where nobody holds the lease, or where it is not known."""
+    """Null where no worker holds the lease, or where it is not known."""
     kept_by: str | None = None
-    """The operator for whom the lease is kept though nobody works, after `--break-lease`; null for a worker's lease."""
+    """The operator for whom the lease is reserved without a worker, after `--break-lease`; null for a worker's
+    lease."""
     fencing_token: int | None = None
-    """Grows with every acquisition and every reset; null where it is not known."""
+    """Grows with every acquisition and every reset; null if it is not known."""
     live: bool | None = None
-    """Whether another must keep away; null where it is not known."""
+    """True if another must keep away; null if it is not known."""
     expires_in_seconds: float | None = None
     """When it may be taken over, if it is not renewed."""
     acquired_at: Stamp | None = None
-    """Since when, by the store's clock."""
+    """The moment since which, by the store's clock."""
     heartbeat_at: Stamp | None = None
     """Last renewal, by the store's clock."""
     heartbeat_age_seconds: float | None = None
-    """How long that was ago, by the store's clock; null where nobody holds the lease, or where the store gives no
+    """The time since then, by the store's clock; null where no worker holds the lease, or where the store gives no
     time."""
 
 
@@ -87,21 +88,21 @@ class PollerStatus(ResultModel):
     word: str = "unasked"
     """The name of the first condition."""
     severity: Severity = "well"
-    """Of the worst condition: nothing else decides whether a poller is healthy."""
+    """The severity of the worst condition: nothing else decides whether a poller is healthy."""
     conditions: list[OperatorsCondition] = Field(default_factory=list)
     """All that is so, the worst first; never empty."""
     document: str
     """Where its state is kept."""
     exists: bool | None = None
-    """Whether the state document is there; before the first tick it is not. Null where the store did not say, or what
-    stands there could not be read."""
+    """True if the state document is there; before the first tick it is not. Null where the store did not say, or what
+    is there could not be read."""
     paused: bool | None = None
-    """An operator stopped it; null where it is not known."""
+    """An operator stopped it; null if it is not known."""
     halted: bool | None = None
     """A batch failed too often; an operator must resume. Null where it is not known."""
     control: ControlOutput = ControlOutput()
     cursor: Cursor | None = None
-    """Everything up to here was delivered; of a poller that never ran, where it will start. Null is the beginning; with
+    """Everything up to here was delivered; of a poller that never ran, its start. Null is the beginning; with
     `lease.fencing_token` null too, or where `exists` is false and `error` is set, it is not known."""
     checkpoint_updated_at: Stamp | None = None
     """When it moved last, by the store's clock: by a commit, a reset, or when it was created."""
@@ -114,7 +115,7 @@ class PollerStatus(ResultModel):
     lag_seconds: float | None = None
     """Age of the oldest row not yet delivered, by the database's clock."""
     pending: int | None = None
-    """Rows not yet delivered, counted up to a cap; null where they were not counted."""
+    """Rows not yet delivered, counted up to a cap; null if they were not counted."""
     pending_capped: bool = False
     """There are at least so many."""
     null_cursors: int | None = None
@@ -126,23 +127,29 @@ class PollerStatus(ResultModel):
     above_bound: bool = False
     """Rows are pending, and none of them may be read yet: they all wait above the bound."""
     attempts: int | None = None
-    """How often the pending batch was started; null where it is not known."""
+    """The times that the current batch was started; null if it is not known."""
     last_error: DeliveryError | None = None
     """How it last failed."""
     failing: FailingOutput = FailingOutput()
     late_seconds: float | None = None
-    """How long ago the first moment of the schedule was from which on a tick should have delivered the oldest row that
-    may be read; null if no row waits, or if that moment is still to come."""
+    """The time since the first moment of the schedule at which a tick should have delivered the oldest row that may be
+    read; null if no row waits, or if that moment is still to come."""
     error: str | None = None
     """What kept this status from being complete: an unreachable store or database, a changed source."""
     _failure: Exception | None = PrivateAttr(default=None)
     _seen_at: datetime | None = PrivateAttr(default=None)
     _error_type: str | None = PrivateAttr(default=None)
+    _starts_now: bool = PrivateAttr(default=False)
 
     @property
     def seen_at(self) -> datetime | None:
-        """When its document was read, by the store's clock: ages count from here. None where none was read."""
+        """When its document was read, by the store's clock: ages count from here. None if none was read."""
         return self._seen_at
+
+    @property
+    def starts_now(self) -> bool:
+        """True if it never ran, and delivers no row that comes before its first tick (`start_from = "now"`)."""
+        return self._starts_now
 
     @property
     def error_type(self) -> str | None:
@@ -154,10 +161,23 @@ class PollerStatus(ResultModel):
         """The exception behind `error`: a `PollerError`, or a fault in poller."""
         return self._failure
 
+    def unborn(self, *, starts_now: bool) -> Self:
+        """With what is so before the first tick."""
+        status = self.model_copy(update=_NEVER_RAN)
+        status._starts_now = starts_now
+        return status
+
     def pictured(self, view: PollerView) -> Self:
         """With its picture."""
         found = [OperatorsCondition(**_condition(one), detail=one.detail, do=one.do) for one in view.conditions]
-        known = {"word": view.word, "severity": view.severity, "conditions": found, "late_seconds": view.late}
+        known: dict[str, Any] = {
+            "word": view.word,
+            "severity": view.severity,
+            "conditions": found,
+            "late_seconds": view.late,
+        }
+        if self.halted:  # nothing is searched for until it is resumed
+            known["failing"] = self.failing.model_copy(update={"searched_up_to": None})
         status = self.model_copy(update=known)
         status._error_type = view.error_type
         return status
@@ -182,7 +202,7 @@ def _condition(one: Condition) -> dict[str, Any]:
 
 S = TypeVar("S", bound=PollerStatus)
 
-NEVER_RAN = {
+_NEVER_RAN = {
     "exists": False,
     "paused": False,
     "halted": False,

@@ -101,7 +101,7 @@ def _refused(on: Changing, record: ChangeRecord, why: str) -> Refused:
 
 @dataclass(frozen=True)
 class UndoByResume(Undoing, Resume):
-    """Of a pause or a cancel.
+    """Undo a pause or a cancel.
 
     Attributes:
         at: when that was; None if it is not known.
@@ -127,12 +127,12 @@ class UndoByResume(Undoing, Resume):
 
 @dataclass(frozen=True)
 class UndoByPause(Undoing, Pause):
-    """Of a resume."""
+    """Undo a resume."""
 
 
 @dataclass(frozen=True)
 class UndoByRestore(Undoing, Restore):
-    """Of a reset, a rebind, or a checkpoint that was overwritten.
+    """Undo a reset, a rebind, or a checkpoint that was overwritten.
 
     Attributes:
         backup: the name of what was replaced.

@@ -1,4 +1,4 @@
-"""Rows that wait, aside or in quarantine, where a change would take their source or their list from them."""
+"""Rows that wait, aside or in quarantine, if a change would take their source or their list from them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refuse_rebinding(name: str, before: State, after: State) -> None:
 
 
 def no_longer_tried(name: str, before: State, after: State) -> list[str]:
-    """A note on rows that were tried again by themselves, and after a change wait for a person (failures.md, rule
+    """A note on rows that were retried automatically, and after a change wait for a person (failures.md, rule
     10)."""
     waits = {row.id for row in after.quarantine}
     count = sum(1 for row in parking_ended(before).aside if row.id in waits)

@@ -1,4 +1,4 @@
-"""A poller as the functions of this package see it: its ports, its options and its names, whoever wired them."""
+"""A poller as the functions of this package see it: its ports, its options and its names."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def database_of(poller: WiredPoller) -> str:
 
 
 def gives_sign_of_life(poller: WiredPoller) -> bool:
-    """Whether its database answers something that reads no row. True also of a source that cannot be asked."""
+    """True if its database answers something that reads no row. True also of a source that cannot be asked."""
     if not isinstance(poller.source, InspectableSource):
         return True
     try:

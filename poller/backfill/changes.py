@@ -12,11 +12,12 @@ from poller.admin.changes import Changes
 from poller.admin.effects import NOTHING
 from poller.admin.pausing import Cancel, Pause, Resume, Waiting, await_worker
 from poller.admin.request import Request
-from poller.backfill.documents import FINISHED, Document
+from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
 from poller.backfill.wired import Application
 from poller.errors import ConfigError
 from poller.model.document import State
+from poller.model.part_names import FINISHED
 
 Kind: TypeAlias = Literal["pause", "cancel", "resume"]
 
@@ -47,7 +48,7 @@ class CancelPart(_Stopping, Cancel):
 
 @dataclass(frozen=True)
 class ResumePart(Resume):
-    """Nothing works at a backfill by itself, unlike at a poller: `command` does."""
+    """No worker takes up a backfill, unlike a poller: `command` does."""
 
     command: str = "the same poller backfill command as before"
 
@@ -86,7 +87,7 @@ def cancel(
 def resume(
     app: Application, name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
 ) -> ChangeOutput:
-    """Take back the pause or halt of a backfill, or of one part. Nothing works at it by itself: `notes` say what does.
+    """Take back the pause or halt of a backfill, or of one part. No worker takes it up: `notes` say which command does.
     Arguments and errors: as `pause`."""
     return _by_name(app, name, "resume", Request(reason=reason, by=by, dry_run=dry_run, file=str(app.path)))
 
@@ -131,14 +132,21 @@ class BackfillChanges:
         """Make it.
 
         Args:
-            wait, waiting: of a cancel, as of `await_worker`. changed: called with what was done to each part.
+            wait, waiting: of a cancel, as of `await_worker`. changed: called with what was done to each part, also
+                where the next one fails.
 
         Raises: as `Changes.make`.
         """
         cancels = self.change.kind == "cancel"
         outputs: list[ChangeOutput] = []
         for part in self.parts:
-            outputs.append(part.make(self.change))
+            try:
+                outputs.append(part.make(self.change))
+            except BaseException:
+                if cancels:  # those before it are cancelled; what became of their handlers is not waited for
+                    for one, output in zip(self.parts, outputs, strict=False):
+                        changed(await_worker(one, output, wait=False))
+                raise
             if not cancels:
                 changed(outputs[-1])
         if cancels:  # each worker has the same time, from when the last part was changed

@@ -18,7 +18,7 @@ from poller.ports import Found, StateStore
 
 
 def claimed(name: str, store: StateStore, app_name: str) -> int | None:
-    """In how many parts somebody began the backfill of that name; None where nobody did.
+    """The number of parts in which the backfill of that name was begun; None if it was not.
 
     Raises: StateCorrupt, StoreUnavailable, StoreDenied.
     """
@@ -42,7 +42,7 @@ def claimed(name: str, store: StateStore, app_name: str) -> int | None:
 
 
 def claim(name: str, parts: int, store: StateStore, app_name: str, *, by: str, at: datetime) -> int:
-    """Begin it in so many parts; in how many it was begun, by us or by somebody else meanwhile.
+    """Begin it in `count` parts; the number in which it was begun, by us or by another process meanwhile.
 
     Raises: StateCorrupt, StoreUnavailable (made again, the call finds what this one wrote), StoreDenied.
     """

@@ -1,4 +1,4 @@
-"""What a document says of its backfill: whose range it is, where it begins and ends, and whether it was delivered.
+"""What a document says of its backfill: whose range it is, its begin and end, and whether it was delivered.
 
 A backfill's document says so from its first write, in its checkpoint's metadata. One that an earlier version began is
 known by its source: a poller's, with `from` and `to` beside it.
@@ -16,14 +16,12 @@ from poller.backfill.ranges import Range
 from poller.lease.state_file import Copy
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.document import State
-from poller.model.part_names import MOST_PARTS, base, part_of, part_suffix
+from poller.model.part_names import FINISHED, MOST_PARTS, base, part_of, part_suffix
 from poller.model.stamps import stamp
 from poller.ports import StateStore
 
 ORIGIN = "backfill"
 """The key in a checkpoint's metadata that says whose range it is, who began it and when."""
-FINISHED = "backfill_finished_at"
-"""The key that says that every row was delivered, and when."""
 
 
 # --- its name
@@ -63,8 +61,8 @@ def origin(of: str, whole: Range, *, by: str, at: datetime, cuts: Sequence[Curso
     """What a new document's metadata says of where it comes from.
 
     Args:
-        whole: the range before it was cut into parts. cuts: where, if between rows: they come and go, and whoever
-            goes on with it cuts it at the same places.
+        whole: the range before it was cut into parts. cuts: where, if between rows: they come and go, and each
+            later run cuts it at the same places.
     """
     facts = {"of": of, "from": whole.low.value, "to": whole.high.value, "by": by, "at": stamp(at)}
     return {ORIGIN: facts | ({"cuts": [one.model_dump(mode="json") for one in cuts]} if cuts else {})}
@@ -75,11 +73,11 @@ class Document:
     """A backfill's document, or that of one of its parts.
 
     Attributes:
-        of: the configured poller that it belongs to, None where none does, or where that was not looked up.
+        of: the configured poller that it belongs to, None if none does, or if that was not looked up.
         begun_for: the poller's name when it was begun.
-        begins, ends: its stretch; begins_key, ends_key: the keys that it is cut by, where it is.
-        whole: the range of all parts, where it is known.
-        by, at: who began it, and when, where that was written down. cuts: of all parts, where they are cut by keys.
+        begins, ends: its stretch; begins_key, ends_key: the keys that it is cut by, if it is.
+        whole: the range of all parts, if it is known.
+        by, at: who began it, and when, if that was written down. cuts: of all parts, if they are cut by keys.
     """
 
     name: str
@@ -103,7 +101,7 @@ class Document:
 
     @property
     def finished(self) -> bool:
-        """Whether every row of it was delivered."""
+        """True if every row of it was delivered."""
         return FINISHED in self.state.checkpoint.metadata
 
     @property
@@ -118,7 +116,7 @@ class Document:
 
 
 def recognised(name: str, location: str, copy: Copy) -> Document | None:
-    """What the state document of that name says of a backfill; None where it is no backfill's."""
+    """What the state document of that name says of a backfill; None if it is not a backfill's."""
     source = copy.state.source or {}
     begins, ends = _text(source, "from"), _text(source, "to")
     if begins is None or ends is None:

@@ -57,7 +57,7 @@ class Backfills:
         return self._app.pollers
 
     def read(self, name: str) -> Document | None:
-        """The document of that name, None where there is none or it is no backfill's; one request.
+        """The document of that name, None if there is none or it is not a backfill's; one request.
 
         Raises: StateCorrupt, StoreUnavailable, StoreDenied.
         """
@@ -74,7 +74,7 @@ class Backfills:
     def named(self, name: str) -> list[Document]:
         """The document of that name, or those of the parts of the backfill of that name; none where there is neither.
 
-        Raises: ConfigError, where it belongs to no configured poller; StateCorrupt, StoreUnavailable, StoreDenied.
+        Raises: ConfigError, if it belongs to no configured poller; StateCorrupt, StoreUnavailable, StoreDenied.
         """
         app = self._app
         alone = self.read(name) if is_name(name) else None
@@ -132,7 +132,7 @@ class Backfills:
         return self._app.store.locate(f"state/{self._app.app_name}/{name}-*.json")
 
     def command(self, document: Document) -> list[str] | None:
-        """The words, after the program's name, of the command that goes on with it; None where the range of all its
+        """The words, after the program's name, of the command that goes on with it; None if the range of all its
         parts is not known."""
         if document.of is None or document.whole is None:
             return None
@@ -179,7 +179,7 @@ class Backfills:
 
 
 def begun_with(name: str, store: StateStore, app_name: str) -> int | None:
-    """In how many parts the backfill of that name was begun; None where it was not. Raises: StateCorrupt,
+    """In how many parts the backfill of that name was begun; None if it was not. Raises: StateCorrupt,
     StoreUnavailable, StoreDenied."""
     found = list(_documents(store, app_name, name))
     for part in map(part_of, _parts(found, name)):
@@ -188,7 +188,7 @@ def begun_with(name: str, store: StateStore, app_name: str) -> int | None:
 
 
 def _documents(store: StateStore, app_name: str, beginning: str) -> Iterator[str]:
-    """The names that begin so, of which there is a state document."""
+    """The names that begin so and have a state document."""
     prefix = f"state/{app_name}/"
     return (name.removeprefix(prefix).removesuffix(".json") for name in store.names(prefix + beginning))
 

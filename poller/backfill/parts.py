@@ -10,7 +10,7 @@ from poller.admin.counts import rows
 from poller.admin.cursors import is_foreign
 from poller.admin.refusals import Refused
 from poller.admin.wired import operator_of
-from poller.backfill.documents import FINISHED, origin
+from poller.backfill.documents import origin
 from poller.backfill.ranges import Range, RangeSource
 from poller.backfill.result import BackfillPart
 from poller.backfill.wired import LivePoller
@@ -20,6 +20,7 @@ from poller.model import transitions
 from poller.model.changes import created, to_resume
 from poller.model.document import Change, State
 from poller.model.fingerprint import differences
+from poller.model.part_names import FINISHED
 from poller.model.stamps import stamp
 from poller.model.when import moment
 from poller.observability import BatchCommitted, PollerEvent, RowDeliveredLater
@@ -37,10 +38,10 @@ class Part:
     """One stretch, with the poller that delivers it.
 
     Args:
-        whole: of which rows it reads, on a connection of its own. by: who began it.
+        whole: the range whose rows it reads, on a connection of its own. by: who began it.
 
     Attributes:
-        state: of its document, None where there is none. rows: that this run delivered. end: of its ticks, once they
+        state: of its document, None if there is none. rows: that this run delivered. end: of its ticks, once they
             ended.
     """
 
@@ -84,12 +85,12 @@ class Part:
 
     @property
     def finished(self) -> bool:
-        """Whether its document says that every row was delivered."""
+        """True if its document says that every row was delivered."""
         return self.state is not None and FINISHED in self.state.checkpoint.metadata
 
     @property
     def paused(self) -> str | None:
-        """Who paused it, and why; None where nobody did."""
+        """Who paused it, and why; None if it is not paused."""
         control = None if self.state is None else self.state.control
         if control is None or not control.paused:
             return None
@@ -98,12 +99,12 @@ class Part:
 
     @property
     def halted(self) -> bool:
-        """Whether it was halted because a batch failed too often."""
+        """True if it was halted because a batch failed too often."""
         return self.state is not None and self.state.control.halted
 
     @property
     def error(self) -> str | None:
-        """Why it ended before it was finished; None where it did not end so."""
+        """Why it ended before it was finished; None if it did not end so."""
         return None if self.end is None else self.end.error
 
     def output(self) -> BackfillPart:

@@ -17,7 +17,7 @@ from poller.ports import Bound, Lag, Page, Row, Source, Table
 from poller.sources import SqlSource
 
 WORTH_CUTTING = 1_000
-"""A part of fewer rows is not cut anew, however empty the others are."""
+"""A part of fewer rows is not cut again, however empty the others are."""
 UNLIMITED = 2**31 - 2
 """A cap that no count reaches within a `query_timeout`; one more is still a limit for every database."""
 
@@ -33,7 +33,7 @@ class Range:
     def split(self, source: SqlSource, count: int) -> list[Range]:
         """Up to `count` ranges of the same width that make up this one, one after the other; always the same ones.
 
-        Raises: ValueError, where the ends are neither times nor numbers; SourceError.
+        Raises: ValueError, if the ends are neither times nor numbers; SourceError.
         """
         middle = _between(self.low.value, self.high.value, count)
         points = [self.low, *(source.parse_cursor(text, None) for text in middle), self.high]
@@ -202,12 +202,12 @@ class RangeSource(Source):
         return self._whole.span(low or self._part.low, high or self._part.high, limit)
 
     def row_of(self, pk: Mapping[str, str]) -> Page:
-        """See `poller.delivery.current_row`: empty also for a row that lies outside of the range."""
+        """See `poller.tick.current_row`: empty also for a row that lies outside of the range."""
         page = self._whole.row_of(pk)
         return page if all(map(self._holds, page.cursors)) else replace(page, rows=(), cursors=(), ordering=None)
 
     def _holds(self, cursor: Cursor) -> bool:
-        """Whether a row of the table is one of the range, by the database's order."""
+        """True if a row of the table is one of the range, by the database's order."""
         behind, _ = self._whole.count_between(self._part.low, cursor, cap=1)
         beyond, _ = self._whole.count_between(self._part.high, cursor, cap=1)
         return behind > 0 and beyond == 0
@@ -229,12 +229,12 @@ class RangeSource(Source):
         self._whole.close()
 
     def settled(self) -> bool:
-        """Whether no row can appear in the range any more, by what the last page was read below."""
+        """True if no row can appear in the range any more, by what the last page was read below."""
         return self.bound is not None and is_settled(self.bound, self._part.high)
 
 
 def is_settled(bound: Bound, high: Cursor) -> bool:
-    """Whether every row below `high` may be read already. Without any bound it is not known, and taken as so."""
+    """True if every row below `high` may be read already. Without any bound it is not known, and taken as so."""
     if bound.kind == "none":
         return True
     if bound.value is None:
@@ -246,7 +246,7 @@ def is_settled(bound: Bound, high: Cursor) -> bool:
 
 
 def pending(source: SqlSource, after: Cursor | None, part: Range) -> tuple[int, bool] | None:
-    """Rows of the range after a cursor, and whether there are more; None where the database does not count them."""
+    """Rows of the range after a cursor, and whether there are more; None if the database does not count them."""
     try:
         return counted(lambda cap: source.count_between(after or part.low, part.high, cap=cap))
     except SourceError:

@@ -12,7 +12,7 @@ class BackfillPart(ResultModel):
     """A stretch of a backfill, with a state document of its own."""
 
     name: str
-    """Names its document, and stands in `batch.poller_name`."""
+    """Names its document, and is in `batch.poller_name`."""
     document: str
     """Where its state is kept."""
     begins: str
@@ -24,7 +24,7 @@ class BackfillPart(ResultModel):
     ends_key: dict[str, KeyValue] | None = None
     """The same of its end: the row of `ends` with this key is its last."""
     finished: bool
-    """Whether every row of it was delivered."""
+    """True if every row of it was delivered."""
     halted: bool = False
     """A batch of it failed too often: it goes on with `--retry`."""
     rows: int
@@ -37,7 +37,7 @@ class BackfillPart(ResultModel):
 
     @property
     def failure(self) -> BaseException | None:
-        """The exception behind `error`, where it was one: a `PollerError`, or a fault."""
+        """The exception behind `error`, if it was one: a `PollerError`, or a fault."""
         return self._failure
 
 
@@ -45,7 +45,7 @@ class BackfillOutput(ResultModel):
     """`poller backfill --json`."""
 
     name: str
-    """Of the backfill."""
+    """The backfill's name."""
     poller: str
     """Whose source is read and whose handler is called."""
     app_name: str
@@ -53,7 +53,7 @@ class BackfillOutput(ResultModel):
     already_done: bool = False
     """An earlier run had finished it: nothing was delivered now."""
     finished: bool
-    """Whether every row of the range was delivered."""
+    """True if every row of the range was delivered."""
     begins: str
     """`--from`, in the column's own form."""
     ends: str

@@ -20,10 +20,10 @@ from poller.backfill.ranges import Range, is_settled, pending
 from poller.backfill.result import BackfillOutput
 from poller.backfill.wired import LivePoller, table_of
 from poller.config.types import is_name
-from poller.delivery.preflight import check_fingerprint
 from poller.errors import PollerError, SourceError, SourceUnavailable, StateCorrupt
 from poller.handler.call import check_handler
 from poller.model.part_names import MOST_PARTS, part_suffix
+from poller.tick.preflight import check_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -84,9 +84,9 @@ class Backfill:
     """The parts of one backfill. A context manager: closed, it lets go of their connections and handlers' processes.
 
     Attributes:
-        begun_with: in how many parts it was begun, None where it was not.
-        pending: rows that will be delivered, and whether there are more; None where the database does not count them.
-        notices: something to know that is no error.
+        begun_with: in how many parts it was begun, None if it was not.
+        pending: rows that will be delivered, and whether there are more; None if the database does not count them.
+        notices: something to know that is not an error.
 
     Raises: WrongArgument, FingerprintMismatch, ConfigError, SourceError, StoreError.
     """
@@ -155,14 +155,13 @@ class Backfill:
         """Deliver it, once it was prepared. Raises: as `backfill`.
 
         Args:
-            ended: called with each part of which no more is delivered now: it is finished, or its `error` says why not;
+            ended: called with each part that delivers no more now: it is finished, or its `error` says why not;
                 and with what to do about one that was paused or halted.
         """
         if handler is None:
             _ = self.poller.handler  # one that cannot be imported is an error before anything is written
         self._claim()
-        for part in self.parts:
-            part.begin(self.poller.name, self.range, self._cuts, rename=self._rename)
+        self._begin()
         if self.request.retry:
             for part in self.parts:
                 part.retry()
@@ -231,7 +230,7 @@ class Backfill:
             self.parts.append(Part(self.poller, name, self._whole.another(), stretch, by=self._by))
 
     def _ranges(self, count: int) -> list[Range]:
-        """Cut as it was begun, or, where it was not, as the rows stand now."""
+        """Cut as it was begun, or, if it was not, as the rows stand now."""
         if self.begun_with is None:
             ranges = self.range.parts(self._whole, count)
             if any(one.high.tiebreaker is not None for one in ranges):
@@ -254,7 +253,7 @@ class Backfill:
     # --- what is refused -------------------------------------------------------------------------------------------
 
     def _refuse_foreign(self) -> None:
-        """Raises: FingerprintMismatch, where the poller's own checkpoint belongs to another source than the configured
+        """Raises: FingerprintMismatch, if the poller's own checkpoint belongs to another source than the configured
         one: then nothing runs (sources.md, "Fingerprint")."""
         with suppress(StateCorrupt):  # what stands there says nothing of a source
             copy = operator_of(self.poller, self._by).file.read()
@@ -268,7 +267,7 @@ class Backfill:
             return
         paused = next((part.paused for part in left if part.paused), None)
         if paused is not None and not any(part.halted and not part.paused for part in left):
-            raise Refused(f"{self.name} was {paused}. Nothing was delivered.", next_step=self._once_resumed)
+            raise self._refused_as(paused)
         error = next((part.state.delivery.last_error for part in left if part.state and part.halted), None)
         why = f": {error.type}{': ' + error.message if error.message else ''}".rstrip(".") if error else ""
         raise Refused(f"{self.name} is halted{why}. Nothing was delivered.", next_step=self._once_fixed)
@@ -291,7 +290,7 @@ class Backfill:
         return part.paused is None and (self.request.retry or not part.halted)
 
     def _count(self) -> tuple[int, bool] | None:
-        """Rows that are to be delivered now, and whether there are more; None where they cannot be counted."""
+        """Rows that are to be delivered now, and whether there are more; None if they cannot be counted."""
         counts = [self.count_of(part) for part in self.left if self._goes_on(part)]
         known = [one for one in counts if one is not None]
         return None if len(known) < len(counts) else (sum(n for n, _ in known), any(more for _, more in known))
@@ -314,6 +313,19 @@ class Backfill:
                 next_step=f"To go on with it: {self.request.again} again.",
             )
 
+    def _begin(self) -> None:
+        """Make the documents that are not there. Raises: Refused, if a part was paused before all of them were there:
+        who paused the backfill by its name found no other, and meant all of it."""
+        if all(part.state is not None for part in self.parts):
+            return
+        for part in self.parts:
+            part.begin(self.poller.name, self.range, self._cuts, rename=self._rename)
+        for part in self.parts:
+            part.look(self._rename)
+        paused = next((part.paused for part in self.parts if part.paused), None)
+        if paused is not None:
+            raise self._refused_as(paused)
+
     # --- delivery --------------------------------------------------------------------------------------------------
 
     def _run(self, handler: Handler | None, stop: Event | None, report: Callable[[Part, str | None], object]) -> None:
@@ -334,6 +346,9 @@ class Backfill:
             report(part, self._advice(part))
 
         worker.run(parts, "until_idle", stop, handler=handler, ended=ended, max_concurrent=max(1, len(parts)))
+
+    def _refused_as(self, paused: str) -> Refused:
+        return Refused(f"{self.name} was {paused}. Nothing was delivered.", next_step=self._once_resumed)
 
     # --- what came of it -------------------------------------------------------------------------------------------
 

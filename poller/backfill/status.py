@@ -5,6 +5,7 @@ The model is what `poller status --json` prints of one backfill, or of one part.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 from poller.admin.cursors import is_foreign
@@ -13,10 +14,10 @@ from poller.admin.look import Looked
 from poller.admin.status import PollerStatus, with_document
 from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
-from poller.delivery.watches import PENDING_CAP
 from poller.errors import FingerprintMismatch, SourceUnavailable
 from poller.model.cursor import KeyValue
 from poller.model.stamps import Stamp
+from poller.tick.watches import PENDING_CAP
 
 
 class BackfillStatus(PollerStatus):
@@ -33,15 +34,15 @@ class BackfillStatus(PollerStatus):
     ends_key: dict[str, KeyValue] | None = None
     """The same of its end: the row of `ends` with this key is its last."""
     finished: bool
-    """Whether every row of it was delivered."""
+    """True if every row of it was delivered."""
     finished_at: Stamp | None = None
     begun_by: str | None = None
-    """Who began it; null where an earlier version did."""
+    """Who began it; null if an earlier version did."""
     begun_at: Stamp | None = None
 
 
 def look(document: Document, backfills: Backfills, silent: SourceUnavailable | None = None) -> BackfillStatus:
-    """The status of one backfill, or of one part; `of` of its document must be known. What cannot be read stands in
+    """The status of one backfill, or of one part; `of` of its document must be known. What cannot be read is in
     it, as in `poller.admin.look.look`. `silent`: why the database is not asked."""
     of = backfills.live(document)
     status = BackfillStatus(
@@ -60,7 +61,9 @@ def look(document: Document, backfills: Backfills, silent: SourceUnavailable | N
     )
     copy = document.copy
     facts = facts_of(document.name, copy, of, copy.server_time or of.runtime.utcnow())
-    facts = replace(facts, finished=document.finished)
+    words = backfills.command(document)
+    goes_on = None if words is None else shlex.join(["poller", *words])
+    facts = replace(facts, finished=document.finished, goes_on=goes_on)
     looked = Looked(with_document(status, copy, of, facts), facts, limits_of(of, backfill=True))
     return _asked(looked, document, backfills, silent).judged()[0]
 

@@ -25,11 +25,11 @@ class Survey:
 
     Attributes:
         pollers: in the order that they were asked for. backfills: of these pollers, those that are not finished, and
-            those that were named; None where the store did not list its documents.
+            those that were named; None if the store did not list its documents.
         named: the documents of backfills that were asked for by name.
         unread: so many documents were not looked at in search of backfills: there are too many.
         unreadable: why others, with the name of a backfill, could not be read.
-        not_listed: why the store did not list its documents, where it did not.
+        not_listed: why the store did not list its documents, if it did not.
     """
 
     pollers: list[PollerStatus]
@@ -56,7 +56,7 @@ def survey(
         seen: what looks remember of each poller; those of this survey are added.
         beside: another configuration that works under their app's name.
 
-    Raises: LeaseHeld, where a batch of one of these pollers runs in this process. What cannot be read stands in each
+    Raises: LeaseHeld, if a batch of one of these pollers runs in this process. What cannot be read is in each
         status (`error`, `failure`).
     """
     with once.command():

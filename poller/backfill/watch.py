@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from poller.admin.rates import Rates
 from poller.admin.status import PollerStatus
@@ -29,7 +30,7 @@ class WatchedPoller(ResultModel):
 
     status: PollerStatus
     rows_per_second: float | None
-    """Rows that the checkpoint passed since the sample before; null where the database did not say, and in the first
+    """Rows that the checkpoint passed since the sample before; null if the database did not say, and in the first
     sample."""
 
 
@@ -48,7 +49,7 @@ class WatchOutput(ResultModel):
     """By this machine's clock."""
     pollers: list[WatchedPoller]
     backfills: list[WatchedBackfill] | None
-    """Theirs that are not finished, and those that were named; null where the store did not list its documents."""
+    """Theirs that are not finished, and those that were named; null if the store did not list its documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Watcher:
 
     Args:
         named: backfills that were asked for by name. seen: what earlier looks remember of each poller.
-        clock: seconds on a clock that only goes forward.
+        clock: seconds on a clock that only goes forward. utcnow: this machine's clock.
     """
 
     def __init__(
@@ -80,15 +81,17 @@ class Watcher:
         *,
         seen: Mapping[str, Seen] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        utcnow: Callable[[], datetime] = partial(datetime.now, UTC),
     ) -> None:
         self._pollers = list(pollers)
         self._backfills = backfills
         self._named = {one.name: one for one in named}
         self._rates = Rates(clock)
+        self._utcnow = utcnow
         self._seen = {} if seen is None else {**seen}
 
     def sample(self) -> BackfillSample:
-        """Look now. Raises as `survey`: what cannot be read stands in each status."""
+        """Look now. Raises as `survey`: what cannot be read is in each status."""
         failures = self._read_again()
         looked = survey(self._pollers, self._backfills, list(self._named.values()), seen=self._seen)
         pollers = [
@@ -96,7 +99,7 @@ class Watcher:
             for poller, one in zip(self._pollers, looked.pollers, strict=True)
         ]
         backfills = None if looked.backfills is None else [self._watched(one, failures) for one in looked.backfills]
-        output = WatchOutput(at=datetime.now(UTC), pollers=pollers, backfills=backfills)
+        output = WatchOutput(at=self._utcnow(), pollers=pollers, backfills=backfills)
         return BackfillSample(output, looked, list(failures.values()))
 
     def _watched(self, status: BackfillStatus, failures: dict[str, PollerError]) -> WatchedBackfill:

@@ -1,4 +1,4 @@
-"""The pollers of a backfill as this package sees them, whoever wired them."""
+"""The pollers of a backfill as this package sees them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Application(Protocol):
 
 
 def table_of(poller: LivePoller) -> SqlSource:
-    """Where its rows come from. Raises: ConfigError, where that is no source of which ranges can be read."""
+    """Where its rows come from. Raises: ConfigError, if ranges of that source cannot be read."""
     if not isinstance(poller.source, SqlSource):
         raise ConfigError(
             f"source: {type(poller.source).__name__} is no SqlSource: only ranges of tables and queries can be "

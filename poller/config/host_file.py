@@ -14,7 +14,7 @@ _COMMA = re.compile(rf"({_TEXT})|,(?=\s*[}}\]])", re.DOTALL)
 
 
 def read_host(folders: Iterable[Path]) -> tuple[Path | None, Mapping[str, Any] | None]:
-    """The first `host.json` of these folders and what it says: nothing, where there is no such file; None, where it
+    """The first `host.json` of these folders and what it says: nothing, if there is no such file; None, if it
     cannot be read, or is not a JSON object."""
     file = next((folder / "host.json" for folder in folders if (folder / "host.json").is_file()), None)
     if file is None:

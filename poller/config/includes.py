@@ -1,4 +1,4 @@
-"""What stands in `poller.toml` and in the files that it includes, `%NAME%` as written, and which file says what.
+"""What is in `poller.toml` and in the files that it includes, `%NAME%` as written, and which file says what.
 
     include = ["pollers.d/*.toml"]
 
@@ -30,7 +30,7 @@ class Written:
 
     Attributes:
         file: `poller.toml`. tree: its tables, with the pollers and templates of the files that it includes.
-        elsewhere: the file of each poller and template that stands in an included one, by table and name.
+        elsewhere: the file of each poller and template that is in an included one, by table and name.
     """
 
     file: Path
@@ -43,7 +43,7 @@ class Written:
 
         Args:
             file: `poller.toml`. environ: where the settings that `include` names are looked up.
-            text: what would stand in the file, instead of what does.
+            text: what would be in the file, instead of what does.
         Raises: ConfigError, naming the file that cannot be read, or has what does not belong there.
         """
         tree = parse(read_text(file) if text is None else text, file)
@@ -53,7 +53,7 @@ class Written:
         return cls(file, tree, elsewhere)
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """`pollers`, `templates` or `defaults`; empty where it is missing or no table."""
+        """`pollers`, `templates` or `defaults`; empty if it is missing or no table."""
         found = self.tree.get(name)
         return found if isinstance(found, dict) else {}
 
@@ -126,7 +126,7 @@ def _add(tree: dict[str, Any], elsewhere: dict[tuple[str, str], str], path: Path
 
 
 def _text_of(path: Path, main: Path) -> str:
-    """What stands in an included file. Raises: ConfigError."""
+    """What is in an included file. Raises: ConfigError."""
     if path.is_symlink() and not path.exists():
         raise ConfigError(
             f"{path}: is a link to a file that does not exist.",

@@ -1,6 +1,6 @@
 """The options as keywords of `Poller` and `SqlSource`, for type checkers and editors.
 
-Meaning, defaults and limits stand at the models in `options.py`. A type checker cannot read keywords out of a model, so
+Meaning, defaults and limits are at the models in `options.py`. A type checker cannot read keywords out of a model, so
 names and types stand here once more; `tests/unit/config/test_keywords.py` compares the two.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from typing import Literal, Required, TypedDict
+from typing import Literal, TypedDict
 
 from pydantic import BaseModel
 
@@ -40,9 +40,7 @@ class PollerKeywords(TypedDict, total=False):
     quarantine_ttl: timedelta | str
     read_ahead: int
     page_size: int | None
-    read_ahead_bytes: int | str
     concurrency: int
-    commit: Literal["each", "grouped"]
     max_uncommitted: int | None
     max_lag: timedelta | str | None
     max_bound_age: timedelta | str | None
@@ -59,11 +57,13 @@ class SourceKeywords(TypedDict, total=False):
     table: str | None
     query: str | None
     columns: Sequence[str] | None
-    cursor_column: Required[str]
+    capture: bool
+    capture_url_env: str | None
+    cursor_column: str
     cursor_kind: CursorKind
     cursor_time_zone: str | None
     allow_dst: bool
-    pk_columns: Required[Sequence[str]]
+    pk_columns: Sequence[str]
     filter: str | None
     start_from: str | int | datetime | date
     on_null_cursor: Literal["fail", "skip"]

@@ -39,13 +39,13 @@ def load_config(path: str | os.PathLike[str], environ: Mapping[str, str] | None 
 def load_each(
     path: str | os.PathLike[str], environ: Mapping[str, str] | None = None, *, text: str | None = None
 ) -> tuple[AppConfig | None, dict[str, ConfigError]]:
-    """Read a configuration file as `load_config` does, each poller by itself: a wrong one does not hide the others.
+    """Read a configuration file as `load_config` does, each poller separately: a wrong one does not hide the others.
 
     Args:
-        path, environ: as for `load_config`. text: what would stand in the file, instead of what does.
-    Returns: the configuration with the pollers that are right, None where none is; and why each of the others is wrong.
+        path, environ: as for `load_config`. text: what would be in the file, instead of what does.
+    Returns: the configuration with the pollers that are right, None if none is; and why each of the others is wrong.
         What is wrong for several of them, as in `[state]` or a template, is the error of each.
-    Raises: ConfigError, where a file cannot be read, or none names a poller.
+    Raises: ConfigError, if a file cannot be read, or none names a poller.
     """
     inherited = _read(path, environ, text)
     names = inherited.written.table("pollers")
@@ -70,11 +70,11 @@ def load_each(
 def schedules_of(
     path: str | os.PathLike[str], names: Iterable[str], environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The schedules of pollers of which other things may be wrong: the one that is written nearest to each, or the
+    """The schedules of pollers, whatever else is wrong with them: the one that is written nearest to each, or the
     default's where that is not valid.
 
     Args: as for `load_config`; names: of the pollers.
-    Raises: ConfigError, where a file cannot be read.
+    Raises: ConfigError, if a file cannot be read.
     """
     variables = os.environ if environ is None else environ
     inherited = _read(path, variables)
@@ -101,7 +101,7 @@ def _read(path: str | os.PathLike[str], environ: Mapping[str, str] | None, text:
 
 
 def _checked(inherited: Inherited, head: Mapping[str, Any], pollers: Any) -> AppConfig:
-    """`pollers`: as they were found, None where there are none."""
+    """`pollers`: as they were found, None if there are none."""
     tree = {**head} if pollers is None else {**head, "pollers": pollers}
     anchor_state(tree.get("state"), inherited.written.file.resolve().parent)
     try:

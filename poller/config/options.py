@@ -1,5 +1,5 @@
 """Every key of a poller and of its source as a frozen model: its type, its default, what it means (design,
-"Configuration"). The other tables of `poller.toml` stand in `tables.py`.
+"Configuration"). The other tables of `poller.toml` are in `tables.py`.
 
 `docs/configuration.md` and `schemas/config.schema.json` are generated from both. A key that the Python API takes as a
 keyword is the same field, so that there is one definition; `keywords.py` names the fields for type checkers.
@@ -36,6 +36,9 @@ from poller.model.timing import Timing
 Text = Annotated[str, Field(min_length=1)]
 Column = Annotated[str, Field(min_length=1)]
 
+PAGE_BYTES = 64_000_000
+"""About how many bytes of rows are read ahead in one page."""
+
 
 class Options(Documented):
     """Frozen; unknown keys are errors; no input value is ever repeated in an error (it may be a secret)."""
@@ -53,7 +56,7 @@ class PollerOptions(Options):
     """How one poller works. Each field is a key of `[pollers.NAME]` and a keyword of `poller.Poller`."""
 
     handler: HandlerName | None = None
-    """The function that gets each batch, as `module:function`; the module stands beside `poller.toml`. Or a relay,
+    """The function that gets each batch, as `module:function`; the module is beside `poller.toml`. Or a relay,
     which needs no code: `poller.relays:NAME` (docs/relays.md). Needed by `poller run` and by Functions, not by commands
     that only look."""
 
@@ -66,8 +69,8 @@ class PollerOptions(Options):
 
     batch_bytes: Size | None = None
     """About how large a batch may be: it ends before the row that would make it larger, and has at least one. Counted
-    are texts as UTF-8, binary values and documents, and 16 bytes for each other value. At most `read_ahead_bytes`.
-    Default: `batch_size` alone counts."""
+    are texts as UTF-8, binary values and documents, and 16 bytes for each other value. Default:
+    `batch_size` alone counts."""
 
     max_batches_per_tick: int = Field(default=0, ge=0)
     """The most calls of the handler in one tick: each batch, each try of a row that was set aside, and each part of a
@@ -75,33 +78,34 @@ class PollerOptions(Options):
     limit, a tick ends when no row is left or its time is over."""
 
     tick_timeout: PositiveDuration = timedelta(minutes=4, seconds=30)
-    """How long a tick may take: it starts no batch that might not finish within this time. Keep it below
+    """The time that a tick may take: it starts no batch that might not finish within this time. Keep it below
     `functionTimeout` in `host.json`."""
 
     handler_timeout: PositiveDuration | None = None
-    """How long one call of the handler may take. After that the lease is no longer renewed and the batch is given
+    """The time that one call of the handler may take. After that the lease is no longer renewed and the batch is given
     up, so that a hung handler does not block its poller for ever. Default: `tick_timeout`."""
 
     lease_ttl: PositiveDuration = timedelta(seconds=60)
-    """How long a lease lasts without a heartbeat: the least time before another worker takes over from one that was
-    killed."""
+    """The time that a lease lasts without a heartbeat: the least time before another worker takes over from one that
+    was killed."""
 
     heartbeat_interval: PositiveDuration = timedelta(seconds=15)
-    """How often a lease is renewed while a batch is being handled; at most a third of `lease_ttl`. Default: 15 seconds,
-    or a quarter of `lease_ttl` where that is less."""
+    """The interval at which a lease is renewed while a batch is handled; at most a third of `lease_ttl`. Default: 15
+    seconds, or a quarter of `lease_ttl` where that is less."""
 
     max_attempts: int = Field(default=5, ge=1)
-    """How often a batch that fails is tried as a whole, before the row that fails is searched for. Also how often a row
-    alone may fail before the poller halts (`on_poison = "halt"`), or the row waits for a person (`"quarantine"`)."""
+    """The times that a failing batch is tried as a whole, before the row that fails is searched for. Also the times a
+    row alone may fail before the poller halts (`on_poison = "halt"`), or the row waits for a person
+    (`"quarantine"`)."""
 
     on_poison: Mode = "block"
     """What happens to the row that fails. `block`: it is tried again and again, nothing behind it is delivered. `halt`:
     the same, but after `max_attempts` failures of the row alone the poller stops until an operator resumes it.
-    `quarantine`: the row is set aside and tried again by itself while the others go on; if nothing helps, it waits for
+    `quarantine`: the row is set aside and retried automatically while the others go on; if nothing helps, it waits for
     a person (`poller quarantine`). No mode skips a row."""
 
     retry_backoff: PositiveDuration = timedelta(seconds=1)
-    """How long to wait after a failed call; doubled with each failure in a row, up to `retry_backoff_max`. Half of it
+    """The time to wait after a failed call; doubled with each failure in a row, up to `retry_backoff_max`. Half of it
     is chosen by chance."""
 
     retry_backoff_max: PositiveDuration = timedelta(minutes=5)
@@ -120,31 +124,25 @@ class PollerOptions(Options):
     wait blocks."""
 
     quarantine_ttl: PositiveDuration = timedelta(days=90)
-    """How long the record of a row that waited is kept after it was delivered, replayed or discarded."""
+    """The time that the record of a row that waited is kept after it was delivered, replayed or discarded."""
 
     read_ahead: int = Field(default=1, ge=0, le=1)
-    """How many pages are read while the handler works on what was read before. `0`: every batch is read when the one
-    before is committed, so that it shows what the handler wrote to the table."""
+    """The number of pages that are read while the handler works on what was read before. `0`: every batch is read when
+    the one before is committed, so that it shows what the handler wrote to the table."""
 
     page_size: int | None = Field(default=None, ge=1, le=1_000_000)
     """The most rows that one query reads, for several batches; rounded down to whole batches. Default: 1000, or two
-    batches for each of `concurrency` where that is more. With `read_ahead = 0` a page is one batch."""
-
-    read_ahead_bytes: Size = Field(default="64MB", validate_default=True)
-    """About how much memory a page may take; pages of large rows hold fewer of them, but at least one batch."""
+    batches for each of `concurrency` where that is more. With `read_ahead = 0` a page is one batch. Large rows make
+    smaller pages: of about 64 MB, or of `batch_bytes` if that is larger, but at least one batch."""
 
     concurrency: int = Field(default=1, ge=1, le=64)
-    """How many batches are handled at once, in as many lanes. Rows of one `ordering_key` are of one lane and stay in
-    order; rows of different ones may overtake each other. With more than one, commits are grouped."""
-
-    commit: Literal["each", "grouped"] = "each"
-    """When a batch is committed. `each`: before the next one begins, so that a crash repeats the batch in hand and
-    nothing else. `grouped`: while the handler goes on; what is done meanwhile shares the next write. Faster with small
-    batches; a crash repeats up to `max_uncommitted` batches."""
+    """The number of batches that are handled at once, in as many lanes. Rows of one `ordering_key` are of one lane and
+    stay in order; rows of different ones may overtake each other."""
 
     max_uncommitted: int | None = Field(default=None, ge=1, le=1000)
-    """The most batches that are begun beyond the last one that is committed, with `commit = "grouped"`. Default: 4 for
-    each lane."""
+    """The most batches that are begun beyond the last one that is committed, which a crash repeats. `1`: a batch is
+    committed before the next one begins. More, such as 4: the handler goes on meanwhile, and what is done in that time
+    shares the next write; faster with small batches. Default: 1; with lanes, 4 for each of `concurrency`."""
 
     max_lag: PositiveDuration | None = None
     """How late a row may be before `poller health` calls the poller unhealthy: counted from the first moment of
@@ -152,15 +150,16 @@ class PollerOptions(Options):
     committed."""
 
     max_bound_age: PositiveDuration | None = None
-    """How long rows may wait for an open transaction before `poller health` calls the poller unhealthy. Default: any
-    time; who holds them is reported."""
+    """The time that rows may wait for an open transaction before `poller health` calls the poller unhealthy. Default:
+    any time; who holds them is reported."""
 
     isolation: Literal["thread", "process"] = "thread"
     """Where the handler runs. `thread`: on the caller's thread; a hung one cannot be ended. `process`: in a child
-    process, which is ended at `handler_timeout`; its start does not count."""
+    process, which is ended at `handler_timeout`, with all programs and processes that the handler started in it; its
+    start does not count. If the poller's own process is killed or stopped, the child ends itself."""
 
     error_text: bool = True
-    """Whether the first line of a handler's error is stored and shown, and what the database says of a value that it
+    """True if the first line of a handler's error is stored and shown, and what the database says of a value that it
     cannot use; `false` keeps only type and code, where such errors may quote rows."""
 
     audit_window: PositiveDuration | None = None
@@ -179,7 +178,7 @@ class PollerOptions(Options):
     @model_validator(mode="before")
     @classmethod
     def _heartbeat_follows_ttl(cls, data: Any) -> Any:
-        """A shorter lease alone is no contradiction: its heartbeat is shorter too."""
+        """A shorter lease alone is not a contradiction: its heartbeat is shorter too."""
         if isinstance(data, dict) and "heartbeat_interval" not in data and "lease_ttl" in data:
             with suppress(ValueError, AttributeError):
                 quarter = parse_duration(data["lease_ttl"]) / 4
@@ -192,15 +191,8 @@ class PollerOptions(Options):
             raise PydanticCustomError("timing", "must be at most retry_backoff_max", {"key": "retry_backoff"})
         if len(set(self.ordering_key)) < len(self.ordering_key):
             raise PydanticCustomError("names", "names a column twice", {"key": "ordering_key"})
-        if self.batch_bytes is not None and self.batch_bytes > self.read_ahead_bytes:
-            raise PydanticCustomError(
-                "size", "must be at most read_ahead_bytes: a batch is not larger than a page", {"key": "batch_bytes"}
-            )
         if self.recheck_every and self.audit_window is None:
             raise PydanticCustomError("recheck", "needs audit_window", {"key": "recheck_every"})
-        if self.concurrency > 1 and self.commit == "each" and "commit" in self.model_fields_set:
-            reason = 'cannot be "each" with concurrency > 1: several batches are handled at once; set "grouped"'
-            raise PydanticCustomError("commit", "{reason}", {"key": "commit", "reason": reason})
         if self.max_uncommitted is not None and self.concurrency > self.max_uncommitted:
             reason = "must be at least concurrency: so many batches are handled at once"
             raise PydanticCustomError("commit", "{reason}", {"key": "max_uncommitted", "reason": reason})
@@ -224,17 +216,22 @@ class PollerOptions(Options):
 
     @property
     def grouped(self) -> bool:
-        """Whether commits are grouped."""
-        return self.commit == "grouped" or self.concurrency > 1
+        """True if the handler goes on while a batch is committed."""
+        return self.most_uncommitted > 1
+
+    @property
+    def page_bytes(self) -> int:
+        """About how many bytes of rows a page holds, if that is more than one batch."""
+        return max(PAGE_BYTES, self.batch_bytes or 0)
 
     @property
     def most_uncommitted(self) -> int:
         """`max_uncommitted`, or its default."""
-        return self.max_uncommitted or 4 * self.concurrency
+        return self.max_uncommitted or (1 if self.concurrency == 1 else 4 * self.concurrency)
 
     @property
     def limits(self) -> Limits:
-        """How often a failing row is tried, and how many may wait."""
+        """The limits of tries of a failing row, and of rows that wait."""
         return Limits(
             max_attempts=self.max_attempts,
             max_aside=self.max_aside,
@@ -246,6 +243,12 @@ class PollerOptions(Options):
     def handler_limit(self) -> timedelta:
         """`handler_timeout`, or `tick_timeout` where it is not set."""
         return self.tick_timeout if self.handler_timeout is None else self.handler_timeout
+
+
+_NOT_CAPTURED = (
+    "query", "filter", "cursor_column", "cursor_kind", "cursor_time_zone", "allow_dst", "pk_columns", "on_null_cursor"
+)  # fmt: skip
+"""Keys that say what a captured table leaves no choice of."""
 
 
 class SourceOptions(Options):
@@ -264,8 +267,15 @@ class SourceOptions(Options):
     columns: tuple[Column, ...] | None = Field(default=None, min_length=1)
     """Only these columns reach the handler (cursor and key columns always do). Default: all."""
 
-    cursor_column: Column
-    """The column whose value grows with every change, such as `updated_at`."""
+    capture: bool = False
+    """True: read the changes that the triggers of `poller capture` record of `table`, deletes among them
+    (docs/capture.md). Cursor and key are those of the change table then, and are not set here."""
+
+    capture_url_env: Text | None = None
+    """The setting that has the URL of a user who may create triggers, for `poller capture` alone."""
+
+    cursor_column: Column = ""
+    """The column whose value grows with every change, such as `updated_at`. Required, unless `capture` is true."""
 
     cursor_kind: CursorKind = "timestamp+pk"
     """What that column is: a time, a number that the database hands out, SQL Server's `rowversion`, or PostgreSQL's
@@ -275,10 +285,10 @@ class SourceOptions(Options):
     """What the times of a column without a zone mean, such as `UTC`; required for such columns."""
 
     allow_dst: bool = False
-    """Accept a `cursor_time_zone` with daylight saving time, where an hour happens twice each autumn."""
+    """Accept a `cursor_time_zone` with daylight saving time, in which an hour happens twice each autumn."""
 
-    pk_columns: tuple[Column, ...] = Field(min_length=1)
-    """The columns that identify a row: unique together and NOT NULL."""
+    pk_columns: tuple[Column, ...] = Field(default=(), min_length=1)
+    """The columns that identify a row: unique together and NOT NULL. Required, unless `capture` is true."""
 
     filter: Text | None = None
     """Only rows for which this SQL predicate holds: one expression; it is put in parentheses. `%` has no special
@@ -293,7 +303,7 @@ class SourceOptions(Options):
     """What happens to rows without a value in the cursor column: they stop the poller, or are never delivered."""
 
     query_timeout: PositiveDuration = timedelta(seconds=30)
-    """How long a query may take; one that takes longer is cancelled."""
+    """The time that a query may take; one that takes longer is cancelled."""
 
     bound: BoundChoice = "auto"
     """How rows that commit late are waited for. `auto` takes the best way that the database and the user's privileges
@@ -303,8 +313,8 @@ class SourceOptions(Options):
     times, whose zone cannot be checked. `none`: rows are read at once."""
 
     settle: Duration = timedelta(seconds=1)
-    """How long a row may stay invisible after it took its timestamp. If the bound is a delay, asked for or fallen back
-    to: how far it lies behind the present time, and the default is `5s`. Numbers and SQLite need it only if it is
+    """The time that a row may stay invisible after it took its timestamp. If the bound is a delay, asked for or fallen
+    back to: how far it lies behind the present time, and the default is `5s`. Numbers and SQLite need it only if it is
     set."""
 
     bound_ignore_users: tuple[Column, ...] = ()
@@ -345,7 +355,29 @@ class SourceOptions(Options):
             raise PydanticCustomError("table_or_query", "{reason}", {"key": key, "reason": reason})
         if self.query is not None and self.schema_name is not None:
             raise PydanticCustomError("table_or_query", "goes with table; name it inside query", {"key": "schema"})
+        if not self.capture:
+            for key in ("cursor_column", "pk_columns"):
+                if key not in self.model_fields_set:
+                    raise PydanticCustomError("missing", "is missing", {"key": key})
         if self.format == "arrow" and self.json_values == "parsed" and "json_values" in self.model_fields_set:
             reason = 'is arrow, where JSON is text, and json is parsed: remove json, or set format = "rows"'
             raise PydanticCustomError("arrow", "{reason}", {"key": "format", "reason": reason})
+        return self
+
+    @model_validator(mode="after")
+    def _fits_capture(self) -> Self:
+        if not self.capture:
+            return self
+        given = [key for key in _NOT_CAPTURED if key in self.model_fields_set]
+        reason = "does not go with capture = true: cursor and key are those of the change table"
+        if given and given[0] in ("query", "filter"):
+            reason = "does not go with capture = true: every change of a table is read"
+        if self.format == "arrow":
+            given, reason = ["format"], "is arrow, and the changes of a captured table are rows: remove it"
+        if str(self.start_from) == "snapshot":
+            given, reason = ["start_from"], "is snapshot, which is not there yet: use beginning or now"
+        elif str(self.start_from) not in ("beginning", "now"):
+            given, reason = ["start_from"], "must be beginning or now for a captured table"
+        if given:
+            raise PydanticCustomError("capture", "{reason}", {"key": given[0], "reason": reason})
         return self

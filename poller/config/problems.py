@@ -50,7 +50,7 @@ class Origin(Protocol):
 
     @property
     def written(self) -> Written:
-        """What stands in them, before substitution."""
+        """What is in them, before substitution."""
 
     def place(self, path: tuple[str, ...]) -> tuple[str, ...]:
         """Where a key stands: a poller has it from its own table, a template or the defaults."""
@@ -71,8 +71,8 @@ def explain(error: ValidationError, *, origin: Origin | None = None, model: type
 
 
 def explain_part(error: ValidationError, table: tuple[str, ...], *, origin: Origin) -> ConfigError | None:
-    """The same for a table at a place of its own, which is no whole poller: what is missing there, or does not fit
-    together, is in the pollers; None where there is no other problem."""
+    """The same for a table at a place of its own, which is not a whole poller: what is missing there, or does not fit
+    together, is in the pollers; None if there is no other problem."""
     problems = [
         one
         for one in error.errors(include_url=False, include_input=False)
@@ -126,7 +126,7 @@ def find_poller(config: AppConfig, name: str, *, file: str) -> PollerConfig:
 
 
 def keys_at(path: tuple[str, ...], model: type[BaseModel] = AppConfig) -> list[str]:
-    """The keys that may stand in the table at `path`, as they are written in the file."""
+    """The keys that may be in the table at `path`, as they are written in the file."""
     if model is not AppConfig:
         return _names(model)
     match path:
@@ -152,7 +152,7 @@ def _names(model: type[BaseModel]) -> list[str]:
 
 
 def _place(problem: ErrorDetails, table: tuple[str, ...], origin: Origin | None) -> tuple[str, ...]:
-    """Where the key stands in the file: a value that a poller has from a template or [defaults] is at fault there."""
+    """Where the key is in the file: a value that a poller has from a template or [defaults] is at fault there."""
     path = (*table, *(str(part) for part in problem["loc"]))
     if "key" in (ctx := problem.get("ctx") or {}):
         path = (*path, *str(ctx["key"]).split("."))
@@ -174,7 +174,7 @@ def _reason(kind: str, message: str, ctx: Mapping[str, Any]) -> str:
 
 
 def at(tree: Any, path: tuple[str, ...]) -> Any:
-    """What stands at a place of a tree; None where nothing does."""
+    """What is at a place of a tree; None if there are none."""
     for part in path:
         if isinstance(tree, Mapping):
             tree = tree.get(part)

@@ -1,6 +1,6 @@
 """The relays by name: `handler = "poller.relays:NAME"`, with its settings in `[pollers.NAME.relay]`.
 
-This is the one list of them. The settings of a relay stand beside it, in `poller/relays/`, and are imported by their
+This is the one list of them. The settings of a relay are beside it, in `poller/relays/`, and are imported by their
 name when a file names the relay, as a handler is: this floor knows no relay, and a file without one loads none.
 """
 
@@ -29,7 +29,7 @@ class RelayEntry:
     Attributes:
         module: of `poller.relays`.
         stem: what its classes are called: `Http` for `HttpRelay` and `HttpSettings`.
-        extra: of the distribution, with the packages that it needs; empty where it needs none.
+        extra: of the distribution, with the packages that it needs; empty if it needs none.
     """
 
     module: str
@@ -70,7 +70,7 @@ def relay_name(handler: str | None) -> str | None:
 
 
 def check_relay_name(handler: str | None) -> str | None:
-    """The handler's name itself. Raises: PydanticCustomError, where it means a relay that does not exist."""
+    """The handler's name itself. Raises: PydanticCustomError, if it means a relay that does not exist."""
     name = relay_name(handler)
     if name is not None and name not in RELAYS:
         hint = suggestion(name, sorted(RELAYS)).rstrip(".")

@@ -9,7 +9,7 @@ from typing import Any
 from poller.errors import ConfigError
 
 VERBATIM = frozenset({"filter", "query"})
-"""Keys whose values are SQL, where a percent is a percent."""
+"""Keys whose values are SQL, in which a percent is a percent."""
 
 _REFERENCE = re.compile(r"%%|%([A-Z_][A-Z0-9_]*)%")
 

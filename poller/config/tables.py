@@ -1,6 +1,6 @@
 """The tables of `poller.toml` as frozen models: those that have no keywords in Python, and the whole file.
 
-The keys of a poller and of its source, which are keywords too, stand in `options.py`.
+The keys of a poller and of its source, which are keywords too, are in `options.py`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,13 @@ class SourceConfig(SourceOptions, _Address):
 
 
 _STORES_WITH = {
-    "connection": ("blob", "table"),
-    "container": ("blob",),
+    "connection": ("blob", "table", "cosmos"),
+    "container": ("blob", "cosmos"),
     "table": ("table",),
+    "database": ("cosmos",),
+    "bucket": ("s3",),
+    "region": ("s3",),
+    "endpoint": ("s3",),
     "url": ("sql",),
     "identity": ("sql",),
 }
@@ -53,20 +57,37 @@ _STORES_WITH = {
 class StateOptions(Options):
     """Where checkpoints and leases are kept: the table `[state]`."""
 
-    store: Literal["blob", "table", "sql", "memory"] = "blob"
-    """`blob`: Azure Blob Storage. `table`: Azure Table Storage, with the extra `table`. `sql`: a table in
-    any SQLAlchemy database, created on first use. `memory`: this process only, for tests."""
+    store: Literal["blob", "table", "cosmos", "s3", "sql", "memory"] = "blob"
+    """`blob`: Azure Blob Storage. `table`: Azure Table Storage, with the extra `table`. `cosmos`: Azure Cosmos
+    DB for NoSQL, with the extra `cosmos`. `s3`: a bucket of Amazon S3, with the extra `s3`. `sql`: a table in any
+    SQLAlchemy database, created on first use. `memory`: this process only, for tests."""
 
     connection: Text = "AzureWebJobsStorage"
     """For `blob` and `table`: the app setting that holds a connection string (`UseDevelopmentStorage=true` means
     Azurite), or the prefix of NAME__blobServiceUri, NAME__tableServiceUri or NAME__accountName (and NAME__clientId) for
-    an identity."""
+    an identity. For `cosmos`, which has no default: likewise a connection string (`AccountEndpoint=...`), or the prefix
+    of NAME__accountEndpoint."""
 
     container: Text = "db-state"
-    """For `blob`: the container. It is created where it is missing and the identity may create it."""
+    """For `blob`: the container. It is created where it is missing and the identity may create it. For `cosmos`: the
+    container, which must exist, with the partition key /app."""
 
     table: Text = "dbstate"
     """For `table`: the table. It is created where it is missing and the identity may create it."""
+
+    database: Text = "poller"
+    """For `cosmos`: the database, which must exist."""
+
+    bucket: Text | None = None
+    """For `s3`: the bucket, which must exist. Credentials are those that boto3 finds: AWS_ACCESS_KEY_ID, the profile of
+    AWS_PROFILE, or the role of the function, task or machine."""
+
+    region: Text | None = None
+    """For `s3`: the bucket's region. Default: what boto3 finds in AWS_REGION or the profile."""
+
+    endpoint: Text | None = None
+    """For `s3`: the https address of another service that speaks S3's protocol; none but AWS is tested. Default:
+    AWS."""
 
     url: SecretStr | None = Field(default=None, min_length=1)
     """For `sql`: the database, as any SQLAlchemy URL. Default: `sqlite:///state.db` beside `poller.toml`."""
@@ -77,18 +98,18 @@ class StateOptions(Options):
     _written: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
     def written_as(self, texts: Mapping[str, str]) -> None:
-        """Note what stands in the file, by the value that settings make of it."""
+        """Note what is in the file, by the value that settings make of it."""
         self._written = texts
 
     def without_values(self, text: str) -> str:
-        """A text of an error, with what stands in the file in place of what settings made of it."""
+        """A text of an error, with what is in the file in place of what settings made of it."""
         for value, written in self._written.items():
             text = text.replace(value, written)
         return text
 
     @property
     def lists(self) -> bool:
-        """Whether one request says which documents there are, as the dispatcher needs."""
+        """True if one request says which documents there are, as the dispatcher needs."""
         return self.store in {"blob", "table"}
 
     @model_validator(mode="after")
@@ -135,8 +156,20 @@ class RunOptions(Options):
     4."""
 
     slice: PositiveDuration = timedelta(seconds=30)
-    """How long a tick goes on while others wait for their turn: then it gives its lease back, and comes again later.
-    One that does not end goes on beside the others, at most four for each of `max_concurrent`."""
+    """The time that a tick goes on while others wait for their turn: then it gives its lease back, and comes again
+    later. One that does not end goes on beside the others, at most four for each of `max_concurrent`."""
+
+
+class PruneOptions(Options):
+    """What `poller prune` deletes of the change table that a poller reads, or of its outbox."""
+
+    older_than: PositiveDuration = timedelta(days=7)
+    """How old a change must be. Of an outbox, whose rows have no known age, all are deleted that every reader is done
+    with."""
+
+    readers: tuple[Text, ...] = ()
+    """Further pollers that read this table, as `application/poller`, if they know the database by another name. No row
+    is deleted that one of them has not passed."""
 
 
 class PollerConfig(PollerOptions):
@@ -150,6 +183,9 @@ class PollerConfig(PollerOptions):
 
     relay: RelayTable = Field(default=None, validate_default=True)
     """The table `[pollers.NAME.relay]`: the settings of a relay, with `handler = "poller.relays:..."`."""
+
+    prune: PruneOptions | None = None
+    """The table `[pollers.NAME.prune]`: what `poller prune` deletes (docs/prune.md)."""
 
     @model_validator(mode="after")
     def _relay_has_its_handler(self) -> Self:
@@ -205,12 +241,12 @@ class AppConfig(Options):
             reason = 'must be "blob" or "table" with functions.mode = "queue": the dispatcher lists the documents there'
             raise PydanticCustomError("store", "{reason}", {"key": "state.store", "reason": reason})
         if self.functions.mode == "queue" and self.functions.queue is None and not is_queue(f"poller-{self.app_name}"):
-            reason = f"is not set, and poller-{{app_name}} is no name of a queue: {QUEUE_RULE}; set one"
+            reason = f"is not set, and poller-{{app_name}} cannot be the name of a queue: {QUEUE_RULE}; set one"
             raise PydanticCustomError("queue", "{reason}", {"key": "functions.queue", "reason": reason})
         return self
 
     def written_in(self, elsewhere: Mapping[tuple[str, str], str]) -> Self:
-        """Itself, once it is known which of its tables stand in files that are included."""
+        """Itself, once it is known which of its tables are in files that are included."""
         self._elsewhere = elsewhere
         return self
 

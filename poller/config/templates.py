@@ -35,7 +35,7 @@ DEFAULTS = ("defaults",)
 
 
 class Inherited:
-    """A configuration of which each poller can be had whole, with its settings in place."""
+    """A configuration that yields each poller whole, with its settings in place."""
 
     def __init__(self, written: Written, environ: Mapping[str, str]) -> None:
         self.written = written
@@ -139,7 +139,7 @@ class Inherited:
 
     def _no_template(self, place: tuple[str, ...], table: Mapping[str, Any]) -> None:
         if "template" in table:
-            step = "Name it in the pollers that shall have it; what all share stands in [defaults]."
+            step = "Name it in the pollers that shall have it; put what all share into [defaults]."
             raise self._error((*place, "template"), "only a poller has a template.", step)
 
     def _substituted(self, place: tuple[str, ...], table: Any) -> Any:

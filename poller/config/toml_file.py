@@ -9,12 +9,12 @@ from typing import Any
 from poller.errors import ConfigError
 
 DEEPEST = 20
-"""How many tables and lists may stand in each other; no key needs more than five."""
+"""The number of tables and lists that may be in each other; no key needs more than five."""
 _TOO_DEEP = f"it is nested more than {DEEPEST} deep"
 
 
 def read_text(file: Path) -> str:
-    """What stands in a configuration file. Raises: ConfigError, where it is missing, not to be read, or no UTF-8."""
+    """What is in a configuration file. Raises: ConfigError, if it is missing, not to be read, or no UTF-8."""
     try:
         return file.read_bytes().decode()
     except FileNotFoundError:

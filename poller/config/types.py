@@ -1,4 +1,4 @@
-"""The kinds of values that stand in `poller.toml`: durations, names, schedules. None repeats its input in an error,
+"""The kinds of values that are in `poller.toml`: durations, names, schedules. None repeats its input in an error,
 because the input may have come out of a setting and be secret."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _longer_than_nothing(value: timedelta) -> timedelta:
 
 
 def is_name(value: object) -> bool:
-    """Whether it may be the name of an app or a poller."""
+    """True if it may be the name of an app or a poller."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
@@ -82,7 +82,7 @@ QUEUE_RULE = f"3 to {LONGEST_QUEUE} lower-case letters, digits and single hyphen
 
 
 def is_queue(value: object) -> bool:
-    """Whether it may be the name of a queue of Azure Storage, and that of its poison queue too."""
+    """True if it may be the name of a queue of Azure Storage, and that of its poison queue too."""
     return isinstance(value, str) and 3 <= len(value) <= LONGEST_QUEUE and _QUEUE.fullmatch(value) is not None
 
 

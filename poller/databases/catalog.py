@@ -37,7 +37,7 @@ def scalar(connection: Connection, question: sa.TextClause, params: Mapping[str,
 
 
 def inspector(connection: Connection) -> Inspector:
-    """SQLAlchemy's view of the database; what it is told serves all inspectors of the same place. Raises what the
+    """SQLAlchemy's view of the database; what it learns serves all inspectors of the same place. Raises what the
     driver raises."""
     made: Inspector = sa.inspect(connection)
     place = place_of(connection)

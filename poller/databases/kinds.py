@@ -18,6 +18,7 @@ class Kind:
             instance of a server. operators: whether `?` and `:` may be operators, and users make more.
         placeholders: of `$1`, `$x` and `@x` those that stand for a value. limit: the word for it.
         bounds: which may be asked for by name. own_cursor: the kind of cursor that only it has, and bounds itself.
+        capture: the class in `poller.databases.FAMILY.capture` that captures changes; empty if there is none.
     """
 
     extra: str
@@ -34,6 +35,7 @@ class Kind:
     limit: str = "LIMIT"
     bounds: tuple[str, ...] = ("exact",)
     own_cursor: str = ""
+    capture: str = ""
 
     @property
     def is_file(self) -> bool:
@@ -54,6 +56,7 @@ KINDS = {
         placeholders=("$1",),
         bounds=("exact", "strict"),
         own_cursor="xid8+pk",
+        capture="PostgreSqlCapture",
     ),
     "mysql": Kind(
         "mysql",
@@ -65,8 +68,9 @@ KINDS = {
         ("mariadb",),
         socket_option="unix_socket",
         placeholders=("$1",),
+        capture="MySqlCapture",
     ),
-    "sqlite": Kind("", (), None, "database", "sqlite", "Sqlite", placeholders=("$x", "@x")),
+    "sqlite": Kind("", (), None, "database", "sqlite", "Sqlite", placeholders=("$x", "@x"), capture="SqliteCapture"),
     "mssql": Kind(
         "mssql",
         ("pyodbc", "pymssql"),

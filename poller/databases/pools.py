@@ -6,7 +6,7 @@ a handler that runs for long holds none, and sources that are alone lose nothing
 
 Connections are made when they are needed, and rest here, the last used on top. How many there may be is decided first
 come, first served: who finds all in use waits, and is refused after a while. A connection is not tested before it is
-lent: that would cost a statement each time. The source reads again, once, where its connection died while it rested;
+lent: that would cost a statement each time. The source reads again, once, if its connection died while it rested;
 with it all that rested are replaced.
 
 A server takes so many connections, to whatever databases. So all pools of one server have a share of it together: half
@@ -42,7 +42,7 @@ from poller.databases.room import Room, Scope, refused_for_room, room_of
 from poller.errors import SourceUnavailable
 
 DEFAULT = 4
-"""Connections of a pool, where nobody asks for more."""
+"""Connections of a pool, unless a caller asks for more."""
 MOST = 1_000
 """No pool has more: see `connections` in poller.toml."""
 STATEMENTS_KEPT = 4_000
@@ -66,7 +66,7 @@ class Session:
 
     Attributes:
         place: equal for two sessions that are alike in all that a source learns: server and its start, database, user,
-            settings, privileges. reading: for sharing samples; None where they are not.
+            settings, privileges. reading: for sharing samples; None if they are not.
         timeout, form: how it is set up at present: seconds, and how values are read. fresh: it was never given back.
         facts: what its users learned of this one session.
     """
@@ -122,7 +122,8 @@ class Loan:
     """A connection that is lent. Compared by identity.
 
     Attributes:
-        soiled: what its borrower runs may have changed settings of the session: nobody else gets it while it is kept.
+        soiled: what its borrower runs may have changed settings of the session: no other borrower gets it while it is
+            kept.
     """
 
     def __init__(self, connection: Connection, session: Session) -> None:
@@ -181,11 +182,11 @@ class PooledServer:
         """True if there may be more connections than there should be."""
 
     def open_in(self, scope: Scoped) -> int:
-        """How many connections are open, or about to be: of all users, of one, or to one database."""
+        """The number of connections that are open, or about to be: of all users, of one, or to one database."""
         return sum(pool.open for pool in self.pools if scope in pool.scopes)
 
     def limit(self, scope: Scoped) -> float:
-        """How many may be open."""
+        """The number that may be open."""
         most, until = self._brakes.get(scope, (0, -math.inf))
         asked = self._limits.get(scope, math.inf if self.asked else DEFAULT)
         return min(asked, most) if time.monotonic() < until else asked
@@ -204,7 +205,7 @@ class PooledServer:
             pool.asked = -math.inf
 
     def learn(self, pool: Pool, connection: Connection) -> None:
-        """Ask over a new connection, where that has its time. Raises: what the driver raises where that broke."""
+        """Ask over a new connection, if that has its time. Raises: what the driver raises where that broke."""
         now = time.monotonic()
         if now < pool.asked + ASKED_FOR:
             return
@@ -272,7 +273,7 @@ class PooledServer:
         return None
 
     def serve(self) -> None:
-        """Give what places there are to those that wait, the first first. Also while it is at work, where the garbage
+        """Give what places there are to those that wait, the first first. Also while it is at work, if the garbage
         collector closes a source."""
         self._serves_again = True
         if self._serves:
@@ -304,7 +305,7 @@ class Pool:
         engine: without a pool of its own. place: for messages, without a secret. server: that of its database.
 
     Attributes:
-        connections: how many it may have. dispatched: whether a dispatcher has one more, in a pool of its own: a look
+        connections: how many it may have. dispatched: whether a dispatcher has one more, in a pool of its own: a check
             must not wait for a page. looks: whether this is the pool of such looks.
         each: so many sessions each may have: a source of tables may open a second one beside it.
         scopes: in what its connections count: among those of the server, of its user, and of its database.
@@ -350,12 +351,12 @@ class Pool:
 
     @property
     def open(self) -> int:
-        """How many sessions it has, or is about to have."""
+        """The number of sessions that it has, or is about to have."""
         return (self.lent + len(self.rests)) * self.each
 
     @property
     def rests_since(self) -> float:
-        """Since when what has rested for the longest does."""
+        """The moment since which the longest unused one is unused."""
         return next((rest.since for rest in self.rests), math.inf)
 
     def scope(self, name: Scope) -> Scoped:
@@ -403,8 +404,8 @@ class Pool:
         """A connection, with its session set up.
 
         Args:
-            opened: sets up a new session. patience: for so many seconds at most it waits for one.
-        Raises: SourceUnavailable where all are in use for so long; what the driver and `opened` raise.
+            opened: sets up a new session. patience: the most seconds that it waits for one.
+        Raises: SourceUnavailable, if all are in use during that time; what the driver and `opened` raise.
         """
         ends = time.monotonic() + patience
         place = self._admit(patience)
@@ -431,7 +432,7 @@ class Pool:
         return again
 
     def give_back(self, loan: Loan) -> None:
-        """It rests, for whoever comes next."""
+        """Keep it open for the next user."""
         if not self._ends(loan):
             return
         loan.session.fresh = False
@@ -448,7 +449,7 @@ class Pool:
             self._let_go(loan)
 
     def discard(self, loan: Loan) -> None:
-        """It is closed: it is broken, or nobody knows what state it is in."""
+        """Close it: it is broken, or its state is unknown."""
         if self._ends(loan):
             self._let_go(loan)
 
@@ -459,7 +460,7 @@ class Pool:
             self.server.serve()
 
     def keep(self, loan: Loan) -> bool:
-        """Leave it with the borrower, who does not use it now, until another one wants it; False where one waits for
+        """Leave it with the borrower, who does not use it now, until another one wants it; False if one waits for
         it already, and it must be given back."""
         with self.server.lock:
             if self.server.waiting or loan.ended or not self._users:
@@ -547,7 +548,7 @@ class Pool:
         )
 
     def _ends(self, loan: Loan) -> bool:
-        """Whether it ends now; False where it has ended, as where a source is closed while it reads."""
+        """True if it ends now; False if it has ended, as where a source is closed while it reads."""
         with self.server.lock:
             before, loan.ended = loan.ended, True
             return not before
@@ -601,7 +602,7 @@ def _closed(_: Any, record: Any) -> None:
 
 
 class _Pools:
-    """This process's pools, as long as somebody has them."""
+    """This process's pools, as long as they are in use."""
 
     def __init__(self) -> None:
         self._start()
@@ -631,7 +632,7 @@ def pool_of(
     """The pool for a URL: the same for all that name the same driver, server, database, user, password and options.
 
     Args:
-        make: makes its engine, where there is none. place: for messages. connections: how many it may have.
+        make: makes its engine, if there is none. place: for messages. connections: how many it may have.
         beside: what else distinguishes its sessions. server: the same for all databases of one server; None: as the
             URL names it.
     Raises: what `make` raises.

@@ -1,4 +1,5 @@
-"""How many connections a database server takes: of all users, of one user, and to one database; and how many are open.
+"""The connections that a database server takes, of all users, of one user, and to one database, and those that are
+open.
 
 PostgreSQL: `max_connections` less what is reserved, a role's and a database's CONNECTION LIMIT. MySQL and MariaDB:
 `max_connections` and `max_user_connections`. No other server is asked.
@@ -49,7 +50,7 @@ class Room:
 
 
 def room_of(connection: Connection, family: str) -> dict[Scope, Room]:
-    """Ask the server; empty where it does not say. Raises: what the driver raises where the connection broke."""
+    """Ask the server; empty if it does not say. Raises: what the driver raises where the connection broke."""
     ask = {"postgresql": _postgresql, "mysql": _mysql}.get(family)
     try:
         return {} if ask is None else ask(connection)
@@ -60,7 +61,7 @@ def room_of(connection: Connection, family: str) -> dict[Scope, Room]:
 
 
 def refused_for_room(error: BaseException) -> Scope | None:
-    """For which of them a server made no connection; None where it refused for another reason."""
+    """For which of them a server made no connection; None if it refused for another reason."""
     original: Any = getattr(error, "orig", None)
     if original is None:
         return None

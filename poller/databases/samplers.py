@@ -46,7 +46,7 @@ class Sample:
 
     Attributes:
         began, clock: the server's clock at the first and last look of this sample, zone-aware UTC.
-        oldest: no open transaction began earlier; None where that is not known.
+        oldest: no open transaction began earlier; None if that is not known.
         held_by, reason: who holds the bound and what to do, if any; cold: unknown because sampling has just begun.
         again: an earlier look's result, returned once more; ago: seconds since `clock`, as far as known.
     """
@@ -62,14 +62,14 @@ class Sample:
 
 
 class Remembering(Protocol):
-    """What another process can continue from. A class of which every sample is complete derives from it as it is."""
+    """What another process can continue from. A class whose samples are all complete derives from it as it is."""
 
     def remember(self) -> dict[str, Any] | None:
-        """What is known, as JSON; None where there is nothing."""
+        """What is known, as JSON; None if there is nothing."""
         return None
 
     def recall(self, memory: Mapping[str, Any]) -> None:  # noqa: ARG002 - see above
-        """Continue from what another process remembered, where that is newer than what this one knows; `clock`: the
+        """Continue from what another process remembered, if that is newer than what this one knows; `clock`: the
         highest that it saw."""
         return
 
@@ -104,9 +104,9 @@ class Reading(NamedTuple):
     """A connection that is held for reading, in autocommit.
 
     Attributes:
-        server: the server and its start: another value after a restart. database: empty where one sample covers all
+        server: the server and its start: another value after a restart. database: empty if one sample covers all
             databases. user: of the connection.
-        session: the server's name for this session, not reused while this server runs; empty where it was entered
+        session: the server's name for this session, not reused while this server runs; empty if it was entered
             by its pool.
     """
 
@@ -165,7 +165,7 @@ class Samplers:
         """A reader of the line for this server. It leaves when it is garbage-collected.
 
         Args:
-            make: makes the line's tracker, where this is the first reader. numbers: see `SharedSampler`.
+            make: makes the line's tracker, if this is the first reader. numbers: see `SharedSampler`.
             table: for errors.
         Raises: what `make` raises.
         """
@@ -237,14 +237,14 @@ def join(
     numbers: bool,
     table: str = "",
 ) -> SharedSampler:
-    """As `Samplers.join`, of this process; with `reading` None nobody knows where the connection leads, and its samples
-    are not shared."""
+    """As `Samplers.join`, of this process; with `reading` None it is unknown where the connection leads, and its
+    samples are not shared."""
     samplers = SHARED if reading is not None else Samplers()
     return samplers.join(reading or _ALONE, make, connection, kind=kind, ignored=ignored, numbers=numbers, table=table)
 
 
 def session_of(connection: Connection) -> int | None:
-    """The driver's number of this session, which differs from the server's behind a pooler; None where the driver has
+    """The driver's number of this session, which differs from the server's behind a pooler; None if the driver has
     none."""
     driver: Any = connection.connection.dbapi_connection
     for found in (

@@ -71,7 +71,7 @@ _SECRET_OPTION = re.compile(r"pass(?!file)|pwd|secret|token|credential|^(?:hex|t
 
 
 def holds_secret(url: URL) -> bool:
-    """Whether any part of the URL holds a password, a passphrase, a key or a token."""
+    """True if any part of the URL holds a password, a passphrase, a key or a token."""
     if url.password or any(_SECRET_OPTION.search(name) and value for name, value in url.query.items()):
         return True
     values = [one for value in url.query.values() for one in ([value] if isinstance(value, str) else value)]
@@ -113,7 +113,7 @@ def use_utf8mb4(dbapi: Any) -> None:
 
 
 def abandon(engine: Engine) -> None:
-    """In a child process: leave an engine's connections to the parent, where they stay open, and make new ones. An
+    """In a child process: leave an engine's connections to the parent, if they stay open, and make new ones. An
     in-memory database is in this process, and kept."""
     if engine.dialect.name == "sqlite" and isinstance(engine.pool, StaticPool | SingletonThreadPool):
         return
@@ -122,7 +122,7 @@ def abandon(engine: Engine) -> None:
 
 
 def _stray_at(text: str, parsed: URL) -> bool:
-    """Whether part of an unencoded password was read as a host, a database or an option, which messages show."""
+    """True if part of an unencoded password was read as a host, a database or an option, which messages show."""
     if parsed.get_backend_name() == "sqlite":
         return False
     meant = make_url(text.replace("%40", "_"))
@@ -131,7 +131,7 @@ def _stray_at(text: str, parsed: URL) -> bool:
 
 
 def with_installed_driver(url: URL) -> URL:
-    """The URL with the first of the database's drivers that is installed, where it names none."""
+    """The URL with the first of the database's drivers that is installed, if it names none."""
     known = kind_of(url.drivername)
     if known is None or not known.drivers:  # unknown to us, or named with its driver
         return url

@@ -29,7 +29,7 @@ class Known:
     """A document as it was read.
 
     Attributes:
-        tag: unquoted. state: None where it is not readable. server_time, modified_at: as of `ports.Found`. at: when it
+        tag: unquoted. state: None if it is not readable. server_time, modified_at: as of `ports.Found`. at: when it
             was read, on the runtime's monotonic clock.
     """
 
@@ -40,7 +40,7 @@ class Known:
     at: float
 
     def is_free(self, timing: Timing, now: float) -> bool:
-        """Whether its lease may be taken now: judged by the server's two times at the read, and what passed here
+        """True if its lease may be taken now: judged by the server's two times at the read, and what passed here
         since."""
         if self.state is None:
             return True
@@ -54,7 +54,7 @@ class Known:
         ).free
 
     def rested(self, now: float) -> float:
-        """For how many seconds the document has not changed, for all that is known."""
+        """The seconds for which the document has not changed, for all that is known."""
         at_the_read = 0.0
         if self.server_time is not None and self.modified_at is not None:
             at_the_read = (self.server_time - self.modified_at).total_seconds()
@@ -62,7 +62,7 @@ class Known:
 
 
 Look = Literal["missing", "moving", "unread"]
-"""Why there is nothing to judge: there is no document; it changed since the LIST before, so somebody is at work; it
+"""Why there is nothing to judge: there is no document; it changed since the LIST before, so a worker is at work; it
 could not be read."""
 
 
@@ -89,19 +89,19 @@ class Documents:
         self._known: dict[str, Known] = {}
         self._looks: dict[str, Look] = {}
         self.reads = 0
-        """How many documents the last look read."""
+        """The number of documents that the last look read."""
 
     def of(self, poller: str) -> Known | Look:
         """What is known of the poller's document."""
         return self._looks.get(poller) or self._known[poller]
 
     def tag(self, poller: str) -> str | None:
-        """The tag of what is known of the document, which may be newer than the last LIST; None where there is none."""
+        """The tag of what is known of the document, which may be newer than the last LIST; None if there is none."""
         look = self.of(poller)
         return look.tag if isinstance(look, Known) else (self._listed or {}).get(poller)
 
     def is_old(self, poller: str) -> bool:
-        """True if the last LIST says that nobody wrote the document for a week."""
+        """True if the last LIST says that the document was not written for a week."""
         modified_at = self._modified.get(poller)
         return modified_at is not None and self.clock.now() - modified_at >= transitions.WEEK
 
@@ -161,7 +161,7 @@ class Documents:
 
 
 def _state(found: Found, poller: str, name: str, locate: Callable[[str], str]) -> State | None:
-    """What it says, without what nobody asks here: a process keeps all of them."""
+    """What it says, without what no caller asks here: a process keeps all of them."""
     try:
         state = decode(found.body, location=locate(name), document=name, poller_name=poller)
     except StateCorrupt:

@@ -1,7 +1,7 @@
 """Where a poller stands, by its document alone: whether it may work, and whether it wants to though no schedule says
 so.
 
-Pure: time is an argument. The order is that of a tick, which looks again (`poller.delivery.preflight`).
+Pure: time is an argument. The order is that of a tick, which looks again (`poller.tick.preflight`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from poller.model.aside import Limits
 from poller.model.document import State
 
 Standing = Literal["paused", "halted", "held", "backing_off", "due", "ready"]
-"""`paused`, `halted`: an operator decides. `held`: somebody is at work. `backing_off`: the next call waits for its
+"""`paused`, `halted`: an operator decides. `held`: a worker is at work. `backing_off`: the next call waits for its
 time. `due`: it has something to do, whatever its schedule says. `ready`: its schedule decides."""
 RESTING = frozenset({"paused", "halted", "backing_off"})
 """A tick would do nothing, so a moment of the schedule that passes meanwhile is done with."""
@@ -48,7 +48,8 @@ def place_of(state: State, *, free: bool, now: datetime, limits: Limits) -> Plac
 
 
 def _tries(state: State, now: datetime, limits: Limits) -> datetime | None:
-    """Since when a call that failed may be made again, or a row that is set aside may be tried; None where neither."""
+    """The moment since which a call that failed may be made again, or a row that is set aside may be tried; None if
+    neither."""
     moments = []
     if backoff.waits(state) and state.delivery.retry_at is not None:
         moments.append(state.delivery.retry_at)

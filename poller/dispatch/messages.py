@@ -1,7 +1,8 @@
-"""A work message: which poller is due. It holds no secret, and whoever can write the queue may have written it.
+"""A work message: which poller is due. It holds no secret, and any program that can write to the queue may have written
+it.
 
 The text in the queue is base64, as the Functions host expects of its default `messageEncoding`, of
-`{"v": 1, "app": ..., "poller": ..., "shard": 0, "due": ...}`. Anything else is no work message.
+`{"v": 1, "app": ..., "poller": ..., "shard": 0, "due": ...}`. Anything else is not a work message.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LARGEST = 2048
 
 
 class NotAWorkMessage(ValueError):
-    """What was read is no work message; the text says why, and repeats nothing of it."""
+    """What was read is not a work message; the text says why, and repeats nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Whether rows wait, asked of many databases at once, each over one connection.
+"""The question whether rows wait, to many databases at once, each over one connection.
 
 It is kept for the next round unless another database of the server needs it: a server may have more databases than it
 takes connections. Where all are in use for as long as a round asks, the database is asked later; the second time in
@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, Protocol
 
-from poller.delivery.result import is_held_back
 from poller.model.document import State
 from poller.ports import Bound, Runtime, Source, Task
 from poller.sources import SqlSource
 from poller.sources.probing import Lookout, NoAnswer, Prepared
+from poller.tick.result import is_held_back
 
 logger = logging.getLogger("poller")
 
 TIMEOUT = timedelta(seconds=1)
-"""Of each statement."""
+"""The time limit of each statement."""
 LONGEST = 4.0
 """Seconds for which one round asks one database."""
 PATIENCE = 2.0
@@ -46,7 +46,8 @@ to ask, or no connection."""
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whether rows of a poller wait. `state`: its document; `waited`: for how many seconds it has been due."""
+    """The question whether rows of a poller wait. `state`: its document; `waited`: for how many seconds it has been
+    due."""
 
     poller: str
     source: Source
@@ -73,12 +74,12 @@ class _Database:
     lookout: Lookout
     task: Task | None = None
     passed_over: bool = False
-    """Whether the last round found no connection to it."""
+    """True if the last round found no connection to it."""
     prepared: dict[str, tuple[object, Prepared]] = field(default_factory=dict)
 
     @property
     def hangs(self) -> bool:
-        """Whether an earlier round's question is not answered yet."""
+        """True if an earlier round's question is not answered yet."""
         return self.task is not None and self.task.is_alive()
 
 

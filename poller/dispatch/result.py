@@ -18,7 +18,7 @@ class SentOutput(ResultModel):
     poller: str
     """For which poller."""
     due: Stamp
-    """Since when it is due."""
+    """The moment since which it is due."""
     why: Why
     """`rows`: rows wait below the bound. `not known`: rows wait, and the bound is not known. `no answer`: the database
     did not say; its worker says why. `no document`: it never ran. `unreadable`: its document, or one of another source.
@@ -32,28 +32,28 @@ class DispatchOutput(ResultModel):
     at: Stamp
     """When it began, by this machine's clock."""
     pollers: int = Field(ge=0)
-    """How many the file configures."""
+    """The number that the file configures."""
     documents: int = Field(ge=0)
-    """How many of them have a state document."""
+    """The number of them that have a state document."""
     read: int = Field(ge=0)
     """Documents that were read, because they changed."""
     at_work: int = Field(ge=0)
-    """Pollers at which somebody works, by their document."""
+    """Pollers at which a worker works, by their document."""
     resting: int = Field(ge=0)
     """Pollers that are paused or halted, or that wait after a call that failed."""
     due: int = Field(ge=0)
     """Pollers that may work and are due."""
     late_seconds: float = Field(ge=0)
-    """For how long the first of those has been due; 0 where none is."""
+    """The time for which the first of those has been due; 0 if none is."""
     asked: int = Field(ge=0)
     """Of how many the database was asked whether rows wait."""
     waiting: int = Field(ge=0)
-    """For how many a message was sent earlier, and nobody has taken it yet."""
+    """Pollers whose message was sent earlier and not taken yet."""
     sent: list[SentOutput]
     """Messages sent, the poller that is due for longest first."""
     poison: int = Field(ge=0)
     """Messages that were removed from the queue of those that failed."""
     kept: bool
-    """Whether it was written how far the schedules were looked at."""
+    """True if it was written how far the schedules were looked at."""
     duration_seconds: float = Field(ge=0)
-    """How long it took."""
+    """The time it took."""

@@ -32,13 +32,13 @@ from poller.ports import Runtime, Source, StateStore
 logger = logging.getLogger("poller")
 
 RESEND = timedelta(minutes=5)
-"""A message whose poller's document did not change is sent again after this time. Where no message waits in the queue,
-somebody took it: then after the time of a lease and its margin, since who took it was killed before he had the lease,
-or found no rows that he might read."""
+"""A message whose poller's document did not change is sent again after this time. If no message waits in the queue,
+a worker took it: then after the time of a lease and its margin, since that worker was killed before it had the lease,
+    or found no rows that it might read."""
 UNKNOWN_EVERY = timedelta(minutes=1)
 """While the bound is not known, a poller whose rows wait gets a message so often."""
 QUIET = timedelta(seconds=30)
-"""A poller whose database did not answer is not asked again, and gets no other message, for so long."""
+"""A poller whose database did not answer is not asked again, and gets no other message, during that time."""
 UNCHANGED_EVERY = timedelta(hours=1)
 """A poller whose document is old gets a message so often, until its worker has written it."""
 POISON_EVERY = timedelta(minutes=1)
@@ -46,13 +46,13 @@ OPERATED = timedelta(minutes=1)
 """An operator's change this much before a message may have come after it, by another clock."""
 _GUESSES = frozenset({"not known", "no answer"})
 _REPORTS = frozenset({"configuration", "unreadable"})
-"""Nothing but an error comes of such a message, until somebody mends it."""
+"""Nothing but an error comes of such a message, until it is repaired."""
 _AT_ONCE = 8
 """So many messages are sent side by side."""
 
 
 class Wired(Protocol):
-    """Of a poller, what its questions need."""
+    """What the questions about a poller need."""
 
     @property
     def source(self) -> Source: ...
@@ -80,7 +80,7 @@ class Pollers:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A poller that is due. `why`: for what no question to the database is needed, None where it is asked."""
+    """A poller that is due. `why`: for what no question to the database is needed, None if it is asked."""
 
     poller: str
     since: datetime
@@ -141,9 +141,9 @@ class Dispatcher:
         """Of pollers whose document is old, when a message was last due because of that."""
         self._poison_at = float("-inf")
         self._all_taken: bool | None = None
-        """Whether no message waits in the queue; None until somebody asked in this round."""
+        """True if no message waits in the queue; None until that was asked in this round."""
         self._drained: dict[str, str] = {}
-        """Of pollers whose document says that rows are left, and of which none was found: the document's tag."""
+        """The document's tag of pollers whose document says that rows are left, although none was found."""
         self._mismatch: dict[str, tuple[str, bool]] = {}
 
     def round(self) -> DispatchOutput:
@@ -201,7 +201,7 @@ class Dispatcher:
     # --- who is due ------------------------------------------------------------------------------------------------
 
     def _candidate(self, name: str, now: datetime, counts: _Counts) -> _Candidate | None:
-        """The poller, where it may work and is due."""
+        """The poller, if it may work and is due."""
         look = self._documents.of(name)
         fell = self._schedules.due.get(name)
         if name in self._pollers.wrong:
@@ -242,7 +242,8 @@ class Dispatcher:
         return fell is None or fell.long
 
     def _old(self, name: str, state: State, now: datetime) -> _Candidate | None:
-        """The poller, if its document is to be written once more and nobody is at work (design): its tick does that."""
+        """The poller, if its document is to be written once more and no worker is at work (design): its tick does
+        that."""
         moment = self._runtime.monotonic()
         last = self._unchanged.get(name, float("-inf"))
         if not self._documents.is_old(name) or moment - last < UNCHANGED_EVERY.total_seconds():
@@ -251,7 +252,7 @@ class Dispatcher:
         return _Candidate(name, now, state, "unchanged")
 
     def _left(self, name: str, look: Known, state: State, now: datetime) -> _Candidate | None:
-        """The poller, where a tick ended with rows left, and no successor comes: its worker was killed, or failed."""
+        """The poller, if a tick ended with rows left, and no successor comes: its worker was killed, or failed."""
         if not state.unfinished or self._drained.get(name) == look.tag:
             return None
         rested, timing = look.rested(self._runtime.monotonic()), self._pollers.options[name].timing
@@ -262,7 +263,7 @@ class Dispatcher:
         return _Candidate(name, now - timedelta(seconds=rested), state, None)
 
     def _settle(self, name: str, tag: str, state: State) -> None:
-        """Nobody is at work. Where the document changed since its message was sent, somebody was, and the moments up to
+        """No worker is at work. If the document changed since its message was sent, one was, and the moments up to
         then are done with; unless that was an operator, or who worked was killed, or left rows above a bound that is
         held back: the database is asked again."""
         sent = self._sent.get(name)
@@ -308,7 +309,7 @@ class Dispatcher:
         return answers | dict(found)
 
     def _source(self, name: str, state: State) -> Source | Literal["configuration", "unreadable"]:
-        """The poller's source; why not, where it cannot be made, or its document is of another: its worker says what is
+        """The poller's source; why not, if it cannot be made, or its document is of another: its worker says what is
         wrong."""
         try:
             source = self._pollers.wire(name).source
@@ -324,7 +325,7 @@ class Dispatcher:
         return source if known[1] else "unreadable"
 
     def _why(self, one: _Candidate, answers: Mapping[str, Answer | Why], now: datetime) -> Why | None:
-        """Why it gets a message; None where it does not."""
+        """Why it gets a message; None if it does not."""
         if one.why is not None:
             return one.why
         match answers.get(one.poller):
@@ -347,7 +348,7 @@ class Dispatcher:
     # --- the messages ----------------------------------------------------------------------------------------------
 
     def _may_send(self, name: str, why: Why) -> bool:
-        """Whether no message for it is under way."""
+        """True if no message for it is under way."""
         sent = self._sent.get(name)
         if sent is None or sent.tag != self._documents.tag(name):
             return True
@@ -362,7 +363,7 @@ class Dispatcher:
         return options is not None and passed >= options.timing.ttl + options.timing.margin and self._is_all_taken()
 
     def _is_all_taken(self) -> bool:
-        """Whether no message waits in the queue: asked once in a round."""
+        """True if no message waits in the queue: asked once in a round."""
         if self._all_taken is None:
             try:
                 self._all_taken = self._queue.all_taken()

@@ -1,12 +1,12 @@
 """Whose schedule fell due. `dispatch/{app}.json` keeps how far this was looked at, so that a dispatcher that starts
 knows whether 02:00 was.
 
-A moment is done with when somebody worked after it, or there was nothing to do: a message that was sent is not enough,
+A moment is done with when a worker worked after it, or there was nothing to do: a message that was sent is not enough,
 since it may be lost. The document is written when a moment is done with that is followed by no other for more than a
-minute. It names the pollers of which such a moment is not done with at that time (`waiting`), so that a dispatcher that
+minute. It names the pollers that are not done with such a moment at that time (`waiting`), so that a dispatcher that
 starts serves these, and no other poller twice. `looked_at` is before all of them.
 
-A wall clock may be set back, and may have been wrong before: then all schedules begin anew at the time it says. At
+A wall clock may be set back, and may have been wrong before: then all schedules begin again at the time it says. At
 worst a moment falls due twice.
 """
 
@@ -78,7 +78,7 @@ class Schedules:
         self._tag: str | None = None
         self._looked: datetime | None = None
         self._keeps = False
-        """Whether something is to be written."""
+        """True if something is to be written."""
 
     @property
     def due(self) -> Mapping[str, FellDue]:
@@ -112,7 +112,7 @@ class Schedules:
         self._keeps = self._keeps or known.long
 
     def keep(self, now: datetime) -> bool:
-        """Write how far it was looked at, where that says something new; whether it was written. A store that does not
+        """Write how far it was looked at, if that says something new; whether it was written. A store that does not
         take it is asked again at the next round."""
         if not self._keeps:
             return False
@@ -166,7 +166,7 @@ class Schedules:
             return found.tag, _Kept(_moment(said["until"]), waiting)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
             pass
-        logger.warning("dispatch: %s is not ours to read, and is written anew", self._store.locate(self._name))
+        logger.warning("dispatch: %s cannot be read, and is written again", self._store.locate(self._name))
         return found.tag, None
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def queue_name(config: AppConfig, *, file: str = "") -> str:
-    """The queue of the app's work messages. Raises: ConfigError, where its default is too long a name."""
+    """The queue of the app's work messages. Raises: ConfigError, if its default is too long a name."""
     name = config.functions.queue or f"poller-{config.app_name}"
     if len(name) > LONGEST_QUEUE or "--" in name or name.endswith("-"):
         raise ConfigError(
@@ -82,7 +82,7 @@ def open_dispatcher(app: App, environ: Mapping[str, str], *, wrong: Mapping[str,
 
 
 def threads_of(environ: Mapping[str, str]) -> int:
-    """How many functions a worker runs side by side."""
+    """The number of functions that a worker runs side by side."""
     usual = min(32, (os.cpu_count() or 1) + 4)
     try:
         threads = int(environ["PYTHON_THREADPOOL_THREAD_COUNT"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from poller.delivery.result import TickResult
 from poller.dispatch.messages import NotAWorkMessage, WorkMessage, read
 from poller.dispatch.queues import Queue
 from poller.errors import ConfigError, StoreDenied, StoreError
 from poller.poller import Poller
 from poller.ports import Runtime
+from poller.tick.result import TickResult
 
 logger = logging.getLogger("poller")
 
@@ -43,9 +43,9 @@ class Work:
         self._runtime = runtime
 
     def do(self, body: bytes) -> tuple[Poller, TickResult] | None:
-        """One tick of the poller that a message's JSON names; None where it is none of ours, which is logged.
+        """One tick of the poller that a message's JSON names; None if it is none of ours, which is logged.
 
-        Raises: ConfigError, where the configuration of that poller is wrong; as `Poller.tick`.
+        Raises: ConfigError, if the configuration of that poller is wrong; as `Poller.tick`.
         """
         message = self._read(body)
         if message is None:

@@ -31,7 +31,7 @@ logger = logging.getLogger("poller")
 THREADS = 4
 """That answer requests: none of the worker's pool, which ticks may fill."""
 CHANGING = 2
-"""Threads that wait for changes, which may take some seconds: nobody who looks waits behind them."""
+"""Threads that wait for changes, which may take some seconds: no reader waits behind them."""
 _NAMES = {
     "health": "poller_health",
     "pollers": "poller_list",
@@ -54,7 +54,7 @@ def add_endpoints(
     answer while ticks hold every thread of the worker's pool.
 
     Args:
-        app: to which. of: the application; None where none of its pollers can be made. names: those that are taken.
+        app: to which. of: the application; None if none of its pollers can be made. names: those that are taken.
         wrong: its pollers that cannot be made.
     """
     token = _token()

@@ -78,7 +78,7 @@ def _span(text: object) -> timedelta | None:
 
 
 def refuse_what_a_worker_forgets(store: StateStore, *, file: str = "") -> None:
-    """In Azure a worker's memory and disk end with it; a checkpoint kept there begins anew at every restart."""
+    """In Azure a worker's memory and disk end with it; a checkpoint kept there begins again at every restart."""
     if "WEBSITE_SITE_NAME" not in os.environ:
         return
     from poller.stores import MemoryStore, SqlStore
@@ -88,7 +88,7 @@ def refuse_what_a_worker_forgets(store: StateStore, *, file: str = "") -> None:
         key = "store" if not file else "state.url" if embedded else "state.store"
         raise ConfigError(
             f"{f'{file}: ' if file else ''}{key}: {'SQLite' if embedded else 'memory'} does not outlive a worker in "
-            "Azure: the pollers would begin anew with every restart, and every instance for itself.",
+            "Azure: the pollers would begin again with every restart, and in every instance.",
             key=key,
             file=file,
             next_step='Set state.store = "blob" or "table", or name a database server.'

@@ -18,7 +18,7 @@ class FunctionNames:
         self._taken: dict[str, str] = {}
 
     def take(self, poller: str) -> str:
-        """The function's name for a poller. Raises: ConfigError, where another poller's function is called so."""
+        """The function's name for a poller. Raises: ConfigError, if another poller's function is called so."""
         function = function_name(poller)
         other = self._taken.setdefault(function, poller)
         if other != poller:
@@ -35,7 +35,7 @@ class FunctionNames:
         return next(one for one in _like(function_name(poller)) if self._taken.setdefault(one, poller) == poller)
 
     def beside(self, wanted: str) -> str:
-        """A name for a function that is no poller's, and that no other function has."""
+        """A name for a function that is not a poller's, and that no other function has."""
         name = next(one for one in _like(wanted) if one not in self._taken)
         self._taken[name] = ""
         return name

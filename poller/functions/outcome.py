@@ -1,4 +1,4 @@
-"""Whether an invocation succeeded or failed, as the host shall see it."""
+"""The success or failure of an invocation, as the host shall see it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import shlex
 import traceback
 from collections.abc import Mapping
 
-from poller.delivery.result import Outcome, TickResult
 from poller.errors import PollerError
 from poller.handler.call import HandlerFailure
 from poller.model.escape import escape_lines
 from poller.model.redact import redact
 from poller.poller import Poller
+from poller.tick.result import Outcome, TickResult
 
 LONGEST_TRACE = 40_000
 """A longer traceback is not looked through for secrets: that takes seconds, in which no heartbeat runs."""
@@ -45,10 +45,10 @@ class UnsuccessfulTick(PollerError):
 
 
 def raise_on_failure(poller: Poller, result: TickResult) -> None:
-    """Return where all is well or an operator wants it so; raise where somebody should know.
+    """Return if all is well or an operator wants it so; raise if a person should know.
 
     A handler's own exception is raised as it is, so that the host shows its type and place; unless `error_text` is off,
-    because then its text is nobody's to see, and unless it quotes a secret: the host logs all that it is given.
+    because then no log may show its text, and unless it quotes a secret: the host logs all that it is given.
     """
     if result.ok or result.outcome in _NO_FAILURE:
         return
@@ -75,7 +75,7 @@ def raise_on_failure(poller: Poller, result: TickResult) -> None:
 
 
 def _next_step(name: str, result: TickResult) -> str:
-    """What comes of it, and what somebody can do."""
+    """What comes of it, and what an operator can do."""
     command = _shown(shlex.join(["poller", *result.next_command])) if result.next_command else ""
     adds = result.next_command[:2] == ("quarantine", "add")
     if result.outcome == "halted" and command and adds:
@@ -93,7 +93,7 @@ def _shown(text: str) -> str:
 
 
 def _quotes_no_secret(error: BaseException) -> bool:
-    """Whether all that a host prints of it may be printed: its text, what caused it, and the lines that it went by;
+    """True if all that a host prints of it may be printed: its text, what caused it, and the lines that it went by;
     neither a secret nor what steers a terminal. Not what is too long for that, nor what raises when asked."""
     try:
         text = "".join(traceback.format_exception(error))

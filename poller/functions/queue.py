@@ -3,7 +3,7 @@
 `dispatch` is a timer: it looks who is due, and sends a message for each poller that has rows (`poller.dispatch`).
 `work` is triggered by the queue: it does one tick of the poller that its message names, under that poller's own lease.
 
-What the host sees of `work`: as of a timer in the other mode, an invocation fails where somebody should know. Set
+What the host sees of `work`: as of a timer in the other mode, an invocation fails if a person should know. Set
 `maxDequeueCount` to 1: attempts are counted in the poller's document, and the dispatcher sends a message again when the
 next call may be made. With more, the host repeats the message at once, and the poller answers that it is backing off.
 
@@ -91,7 +91,7 @@ def add_functions(
 
 
 def _refuse(app: App, folders: tuple[Path, ...]) -> None:
-    """Raises: ConfigError, where the host or the store does not suit."""
+    """Raises: ConfigError, if the host or the store does not suit."""
     found = host_refusals(folders, os.environ)
     if found:
         first = found[0]
@@ -142,7 +142,7 @@ class _Pollers:
         self._checked: set[str] = set()
 
     def get(self, name: str) -> Poller | None:
-        """The poller; None where there is none of that name. Raises: ConfigError."""
+        """The poller; None if there is none of that name. Raises: ConfigError."""
         if name not in self._app.config.pollers:
             return None
         with self._lock:

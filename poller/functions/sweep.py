@@ -1,7 +1,7 @@
 """What the timers of an app left: rows, because a worker was killed or had no time, a call that failed, a moment that
 was missed. Their schedules' next moments may be a night off, so one further timer looks every five minutes.
 
-A look is one conditional GET of a poller's document; if that says that there is something to do, the sweep ticks,
+A check is one conditional GET of a poller's document; if that says that there is something to do, the sweep ticks,
 under the poller's own lease. It looks only at pollers whose schedule has pauses of more than five minutes: of the
 others the next tick is the retry.
 
@@ -16,7 +16,6 @@ from collections.abc import Callable
 from threading import Lock
 
 from poller.config import PollerOptions
-from poller.delivery.result import TickResult
 from poller.errors import PollerError
 from poller.functions.outcome import raise_on_failure
 from poller.handler.call import Handler
@@ -25,6 +24,7 @@ from poller.observability import PollerEvent
 from poller.observability.events import raised
 from poller.poller import Poller
 from poller.ports import Event, Runtime, Source
+from poller.tick.result import TickResult
 from poller.worker import run
 from poller.worker.course import asks_for_no_more
 from poller.worker.slices import TurnStop
@@ -117,7 +117,7 @@ class _Swept:
         self._poller.emit(event)
 
     def tick(self, handler: Handler | None = None, *, stop: Event | None = None) -> TickResult:
-        """A look, and a tick if there is something to do. Raises: as a timer's tick."""
+        """Check, and tick if there is something to do. Raises: as a timer's tick."""
         poller, passed = self._poller, self.runtime.monotonic() - self._began
         if self._is_over or not isinstance(stop, TurnStop) or passed > self._lasts / 2:
             return _NOTHING  # a first call that begins so late may take too long: the next sweep makes it

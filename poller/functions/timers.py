@@ -76,7 +76,7 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE, *, http: bool = Fals
             the default.
         http: also the HTTP endpoints, as functions: `GET /api/health` and the others of `poller.http`.
     Returns: the app, to which further functions of any kind may be added.
-    Raises: ConfigError, where the file cannot be read or names no poller.
+    Raises: ConfigError, if the file cannot be read or names no poller.
     """
     folders = folders_of(sys._getframe(1).f_globals)
     quiet_requests()
@@ -102,7 +102,7 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE, *, http: bool = Fals
 
 
 def _export(app: App) -> None:
-    """Metrics and traces, where they are asked for. What is missing for them is logged: rows are delivered without."""
+    """Metrics and traces, if they are asked for. What is missing for them is logged: rows are delivered without."""
     from poller.worker.exporting import export_telemetry
 
     try:
@@ -149,7 +149,7 @@ def http_blueprint(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.Blueprin
 
     Args:
         path: as of `create_app`.
-    Raises: ConfigError, where the file cannot be read or names no poller.
+    Raises: ConfigError, if the file cannot be read or names no poller.
     """
     from poller.functions.endpoints import add_endpoints
 
@@ -167,8 +167,8 @@ def http_blueprint(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.Blueprin
 
 
 def _unforeseen(error: Exception, name: str, *, file: str) -> ConfigError:
-    """Of a poller that cannot be made, and nobody foresaw why. Its own words may quote a setting: they are logged once,
-    without what is known for a secret."""
+    """The error of a poller that cannot be made for an unforeseen reason. Its own words may quote a setting: they are
+    logged once, without what is known for a secret."""
     log_failure(name, "This poller cannot be made.", error)
     key = f"pollers.{name}"
     return ConfigError(
@@ -180,7 +180,7 @@ def _unforeseen(error: Exception, name: str, *, file: str) -> ConfigError:
 
 
 def _ready(app: App, name: str, folders: tuple[Path, ...]) -> Poller:
-    """A poller of which all was checked that needs no network. Raises: ConfigError."""
+    """A poller after all checks that need no network. Raises: ConfigError."""
     poller = app.poller(name)
     refuse_what_a_worker_forgets(app.store, file=str(app.path))
     _ = poller.handler  # imported now, so that its errors are the index's

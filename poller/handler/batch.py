@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from poller.errors import ConfigError, LeaseLost
+from poller.model import row_changes
+from poller.model.captured import CHANGE, OP
 from poller.model.cursor import Cursor
+from poller.model.row_changes import RowChange
 from poller.ports import Event, FreshRows, Page, Row, Table
 
 
@@ -29,10 +32,10 @@ class Standing:
 
     Attributes:
         app_name: the application that the poller belongs to.
-        shard: which part of the table is polled; empty where it is one.
+        shard: which part of the table is polled; empty if it is one.
         generation: of the checkpoint; each reset raises it.
-        settled: the position up to which commits have landed: no row up to there comes again, but those in `held`.
-            A commit on its way is not counted. 0: not known, or nothing has landed.
+        settled: the position up to which commits have been written: no row up to there comes again, but those in
+            `held`. A commit on its way is not counted. 0: not known, or nothing has been written.
         through: the position of the last row of this batch; what was read ahead is not counted.
         held: ids (`poller.model.row_ids`) of rows that were passed and come again: set aside, or waiting for a person.
         lane, lanes: which of how many batches that are handled at once in this tenure, from 0.
@@ -68,11 +71,11 @@ class Fence(Protocol):
     """A transaction of a sink. It must be committed when the handler returns."""
 
     def problem(self) -> str | None:
-        """Why the batch is not done, None where the transaction was committed."""
+        """Why the batch is not done, None if the transaction was committed."""
         ...
 
     def remembers(self, position: int) -> bool:
-        """Whether the sink has noted the row at this position as applied, and can no longer leave it out."""
+        """True if the sink has noted the row at this position as applied, and can no longer leave it out."""
         ...
 
 
@@ -90,7 +93,7 @@ class Batch:
         cursor_from: where the batch begins (exclusive); None is the table's beginning.
         cursor_to: where the checkpoint will stand when the handler has returned.
         standing: where it stands among the poller's rows, for sinks.
-        retry: whether it is a row that was set aside and is tried again, by itself.
+        retry: whether it is a row that was set aside and is retried, alone.
         replay: whether a person hands over a row that waited for that.
         fences: transactions of sinks that the handler has begun; they must be committed when it returns.
     """
@@ -217,6 +220,41 @@ class Batch:
         return self._table.arrow()
 
     @property
+    def changes(self) -> tuple[RowChange, ...]:
+        """The rows of a captured table as changes: one for each row, in order.
+
+        Raises: ConfigError if the poller has no `capture = true`, so that rows do not say which operation they are.
+        """
+        if not self.is_captured:
+            raise ConfigError(
+                f"{self.poller_name}: batch.changes and batch.latest need a captured table, and these rows have no "
+                f"columns {OP} and {CHANGE}.",
+                key="capture",
+                next_step="Set capture = true in the poller's source, or use batch.rows.",
+            )
+        return tuple(map(row_changes.change_of, self.rows))
+
+    @property
+    def is_captured(self) -> bool:
+        """True if the rows are changes of a captured table."""
+        return OP in self.rows[0] and CHANGE in self.rows[0]
+
+    def latest(self, *key: str) -> tuple[RowChange, ...]:
+        """The newest change of each row of a captured table, in order: `batch.latest("id")`.
+
+        A row that was deleted last is its D. T, B and E, which concern all rows, stay where they are between the
+        others; no I, U, D or R before a T remains, since the table was empty then.
+
+        Args:
+            key: the columns that identify a row of the table, at least one.
+        Raises: ConfigError as `changes`; ValueError without a column, or for one that the rows do not have.
+        """
+        changes = self.changes
+        if not key or not set(key) <= set(self.rows[0]):
+            raise ValueError('batch.latest takes columns of the rows, those of the table\'s key: batch.latest("id")')
+        return row_changes.latest(changes, key)
+
+    @property
     def lost(self) -> Event:
         """Set one grace before the lease can no longer be trusted: a long handler looks at it and stops."""
         return self._lease.lost
@@ -274,7 +312,7 @@ class Batch:
         return next((problem for fence in self.fences if (problem := fence.problem()) is not None), None)
 
     def noted(self, position: int) -> bool:
-        """Whether a sink has noted the row at this position as applied: it can no longer fail."""
+        """True if a sink has noted the row at this position as applied: it can no longer fail."""
         return any(fence.remembers(position) for fence in self.fences)
 
     def _name(self, row: Row, error: BaseException | str, method: Literal["fail", "reject"]) -> None:

@@ -4,7 +4,7 @@ A plain function runs on the caller's thread and cannot be cut short: its result
 nothing else starts for the poller in this process until then (protocol 6).
 
 What a handler returns decides whether it is done. An awaitable is awaited, on an event loop of its own, and so is what
-it gives, where an `await` was forgotten. A generator is work that nobody goes through, a future of a pool or of another
+it gives, if an `await` was forgotten. A generator is work that is never done, a future of a pool or of another
 event loop is work that ends elsewhere: they fail the batch. A mapping may name rows that failed (`reports`). Anything
 else is a value, and ignored.
 """
@@ -36,9 +36,9 @@ Handler: TypeAlias = Callable[[Batch], Any]
 `batch.reject` nor in what it returned; any exception means that the batch comes again."""
 
 _LOOK_EVERY = 0.1
-"""How often, in seconds, it is looked whether the lease is lost while a handler is waited for."""
+"""Seconds between two checks whether the lease is lost, while a handler is waited for."""
 _LAZY = (GeneratorType, AsyncGeneratorType, map, filter, itertools.starmap)
-"""What does nothing until somebody goes through it. Not every iterator: a cursor of a driver has done its work."""
+"""What does nothing until it is iterated. Not every iterator: a cursor of a driver has done its work."""
 
 
 class HandlerCancelled(Exception):
@@ -50,7 +50,7 @@ class HandlerFailure(Exception):
 
     Attributes:
         kind: the type of what it raised, or `HandlerTimeout`, `HandlerDied` or `HandlerUnfinished`.
-        trace: its traceback there, empty where there is none.
+        trace: its traceback there, empty if there is none.
     """
 
     def __init__(self, kind: str, message: str, trace: str = "") -> None:
@@ -60,7 +60,7 @@ class HandlerFailure(Exception):
 
 
 def reportable(error: BaseException) -> BaseException:
-    """The error; in place of one that fails even at saying of which class it is, one that names its type."""
+    """The error; in place of one that fails even at naming its class, one that names its type."""
     try:
         isinstance(error, HandlerFailure)
     except BaseException:  # noqa: BLE001 - a `__class__` of its own may raise anything
@@ -73,7 +73,7 @@ class Executor(Protocol):
 
     @property
     def spare(self) -> float:
-        """How many seconds longer than its limit a call may take before it is taken for hung."""
+        """The seconds that a call may take beyond its limit before it is taken for hung."""
 
     def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> CallResult:
         """Run the handler to its end; `limit` is how many seconds it may take. Raises whatever it raises, but for
@@ -202,7 +202,7 @@ def _refuse(work: Future[Any] | asyncio.Future[Any]) -> NoReturn:
     else:
         loop = work.get_loop()
         with suppress(RuntimeError):  # a loop that is closed, and runs nothing any more
-            if loop.is_running() and loop is not _running_loop():
+            if loop.is_running() and loop is not running_loop():
                 loop.call_soon_threadsafe(work.cancel)
             else:
                 work.cancel()
@@ -214,7 +214,7 @@ def _refuse(work: Future[Any] | asyncio.Future[Any]) -> NoReturn:
 
 def _complete(work: Awaitable[Any], lease: LeaseView) -> Any:
     """Run the awaitable to its end, on a thread of its own where this one already runs an event loop."""
-    if _running_loop() is None:
+    if running_loop() is None:
         return asyncio.run(ended(work, lease.lost.is_set)).result()
     outcome: Future[EndedWork] = Future()
     interrupted, done = threading.Event(), threading.Event()
@@ -262,6 +262,11 @@ class EndedWork:
     def __init__(self, given: Any = None, raised: BaseException | None = None) -> None:
         self._given = given
         self._raised = raised
+
+    @property
+    def failed(self) -> bool:
+        """True if it raised."""
+        return self._raised is not None
 
     def result(self) -> Any:
         """What the work gave. Raises what it raised."""
@@ -313,7 +318,8 @@ async def _told(work: Awaitable[Any]) -> Any:
         raise HandlerFailure("SystemExit", said(error), trace_of(error)) from None
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop of this thread; None if none runs."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

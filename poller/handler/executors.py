@@ -29,7 +29,7 @@ class Executors:
         forks.in_child(self._reset_after_fork)
 
     def _reset_after_fork(self) -> None:
-        """In a child process: the event loop is the parent's. Each child forgets its process by itself."""
+        """In a child process: the event loop is the parent's. Each child forgets its own process."""
         self._making = threading.Lock()  # held while one is made
         self._loop: LoopExecutor | None = None
 

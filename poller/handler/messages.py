@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from poller.handler.batch import Batch, LeaseView
-from poller.handler.call import HandlerFailure
+from poller.handler.call import HandlerFailure, reportable
 from poller.handler.result import CallResult, End, RowError, kind_of
 from poller.handler.traces import trace_of
 from poller.model.redact import said
@@ -48,11 +48,11 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """What a call came to. It holds texts and numbers, and no object of a user: nobody knows what becomes of one when
-    it is pickled.
+    """What a call came to. It holds texts and numbers, and no object of a user: pickling one could do
+    anything.
 
     Attributes:
-        end: of the result; None where the handler failed as a whole. seconds, failed, rejected: as there.
+        end: of the result; None if the handler failed as a whole. seconds, failed, rejected: as there.
         failure: type, text and traceback of the error, None where every row is done.
     """
 
@@ -82,6 +82,7 @@ class CallAnswer:
 
 def _described(error: BaseException) -> tuple[str, str, str]:
     """Type, text and traceback of an error."""
+    error = reportable(error)
     if isinstance(error, HandlerFailure):
         return error.kind, str(error), error.trace
     return kind_of(error), said(error), trace_of(error)

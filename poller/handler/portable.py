@@ -18,7 +18,7 @@ class NoRoom(NotPortable):
 
 
 START_LIMIT = 60.0
-"""A child process may take so many seconds to start and to import the handler's module."""
+"""Seconds that a child process may take to start and to import the handler's module."""
 SPARE = START_LIMIT + 10.0
 """So many seconds longer than its limit a call in a child process may take: a child is started, and one that hangs is
 ended."""

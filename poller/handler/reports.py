@@ -51,7 +51,7 @@ class RetryLater(Exception):
     """Raised by a handler: what it calls is down, nothing of the batch is done, and no row is at fault.
 
     The call does not count, and none is made before the time is over. Raised in a batch it holds the whole poller;
-    raised for a row that is tried by itself, the rows of its ordering key (failures 8).
+    raised for a row that is tried alone, the rows of its ordering key (failures 8).
 
     Args:
         why: what is down.
@@ -76,7 +76,7 @@ class InvalidReport(PollerError):
 
 
 def pause_of(error: RetryLater) -> float:
-    """For how many seconds no call is made. A subclass may hold anything in `after`: an outage is one all the same."""
+    """The seconds for which no call is made. A subclass may hold anything in `after`: an outage is one all the same."""
     try:
         pause = parse_duration(error.after)
     except Exception:  # noqa: BLE001 - see above

@@ -27,7 +27,7 @@ class RowError:
     Attributes:
         position: in its batch, from 0.
         kind: the type of its error, `RowFailed` or `RowRejected` where there was only a text.
-        text: the error's first line, without secrets and bounded; empty where there is none, where `error_text` is
+        text: the error's first line, without secrets and bounded; empty if there is none, where `error_text` is
             off, and where the rows before it had too much of it.
     """
 
@@ -53,7 +53,7 @@ class CallResult:
         failed, rejected: rows that it named, in the order of the batch; none is in both. They count where it
             `returned`, and one is `rejected` where it raised `Reject`.
         seconds: for `later`: how long it wants not to be called.
-        error: what is reported of a call that did not do every row; None where it did.
+        error: what is reported of a call that did not do every row; None if it did.
     """
 
     end: End = "returned"

@@ -1,9 +1,12 @@
 """A handler in a child process, which can be cut: at `handler_timeout`, and at the lease's deadline (protocol 6).
 
 The child is started once and kept for the next batches; a killed one is replaced. Its start, in which it imports the
-handler's module, is no time of the handler's: else one that starts slowly would be cut, and started again, for ever.
+handler's module, is not a time of the handler's: else one that starts slowly would be cut, and started again, for ever.
 What the parent knows of the lease is copied to the child every few hundredths of a second, so `batch.lost`,
-`batch.check()` and `batch.remaining()` work there.
+`batch.check()` and `batch.remaining()` work there. The child ends itself if a stopped parent does not end it at the
+lease's deadline.
+
+The child leads a session of its own: what the handler started, programs and processes, is in it, and ends with it.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
+from types import FrameType
 from typing import Any, Protocol
 
 from poller import forks
@@ -31,9 +36,15 @@ from poller.handler.result import CallResult
 from poller.ports import Event, Runtime
 
 LOOK_EVERY = 0.02
-"""How often, in seconds, the parent looks at the child, and copies the lease to it."""
+"""Seconds between two checks in which the parent looks at the child, and copies the lease to it."""
 LAST_WORDS = 1.0
-"""For so many seconds at most an answer is waited for after its process has ended: it may be on its way."""
+"""The most seconds that an answer is waited for after its process has ended: it may be on its way."""
+WATCH_EVERY = 0.25
+"""Seconds between two checks in which a child looks whether its parent is there, and whether the lease is over."""
+OVERDUE = 1.0
+"""Seconds after the lease's deadline in which the parent may still end the child; then the child ends itself."""
+_SHIELDED = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+"""Ctrl-C and service managers signal whole groups; the parent drains, and ends the child itself."""
 _NUMBER = 8
 """Bytes of the number that a request and its answer begin with."""
 
@@ -98,7 +109,7 @@ class ProcessExecutor:
         return answer.result()
 
     def _ended(self, exchange: _Exchange, child: _Child, lease: LeaseView, limit: float) -> bool:
-        """Wait until the child has answered or died, for so many seconds; whether it has. Raises: HandlerCancelled."""
+        """Wait until the child has answered or died, for `limit` seconds; whether it has. Raises: HandlerCancelled."""
         end = self._runtime.monotonic() + limit
         while not exchange.done.wait(LOOK_EVERY):
             left = lease.remaining()
@@ -142,7 +153,7 @@ class _Child:
     """A process, the line to it, and what is shared with it.
 
     Attributes:
-        until: until when it may trust the lease. It has no lock, for a child that is stopped in the midst of a look
+        until: until when it may trust the lease. It has no lock, for a child that is stopped in the midst of a check
             would keep it; a number of eight bytes is written in one piece.
         asked: how many requests it was given. exchange: the one that is not answered yet.
         ready: whether it has imported the module of a handler.
@@ -159,7 +170,8 @@ class _Child:
     def start(cls, context: Any) -> _Child:
         ours, theirs = context.Pipe()
         until = context.Value("d", 0.0, lock=False)
-        process = context.Process(target=_serve, args=(theirs, until), name="poller-handler", daemon=True)
+        # Not a daemon of multiprocessing: those may not start processes, and a handler may.
+        process = context.Process(target=_serve, args=(theirs, until), name="poller-handler", daemon=False)
         process.start()
         theirs.close()
         child = cls(process, ours, until)
@@ -173,7 +185,7 @@ class _Child:
         self.until.value = time.monotonic() + remaining
 
     def alive(self) -> bool:
-        return bool(self.process.is_alive())
+        return not _has_ended(self.process)
 
     def ask(self, request: bytes, remaining: float) -> _Exchange:
         """Begin to hand over a batch. Returns at once: the child may be in no state to read it. Raises NoRoom."""
@@ -190,7 +202,7 @@ class _Child:
         """What the call came to. Raises HandlerFailure where there is no answer to that."""
         answer = None if self.exchange is None else self.exchange.answer
         if answer is None:
-            self.process.join(5)
+            self._await_end(5)
             raise HandlerFailure("HandlerDied", f"its process ended with exit code {self.process.exitcode}")
         number, said = pickle.loads(answer)  # noqa: S301 - from our own child
         if number != self.asked:
@@ -198,6 +210,15 @@ class _Child:
         self.exchange = None
         reported: CallAnswer = said
         return reported
+
+    def _await_end(self, seconds: float) -> None:
+        """Wait for its end, at most so long. What it started is ended too, before its number can be another's."""
+        end = time.monotonic() + seconds
+        while self.alive() and time.monotonic() < end:
+            time.sleep(LOOK_EVERY)
+        if not self.alive():
+            _kill(self.process)
+        self.process.join(0)
 
     def disown(self) -> None:
         """It is another process's: at the exit of this one nothing signals it, or waits for it."""
@@ -210,8 +231,7 @@ class _Child:
         interrupted: BaseException | None = None
         while True:
             try:
-                self.process.kill()
-                self.process.join()
+                _end(self.process)
                 break
             except BaseException as error:  # noqa: BLE001 - raised below
                 interrupted = error
@@ -222,16 +242,36 @@ class _Child:
 
 
 def _end(process: Any) -> None:
-    process.kill()
+    _kill(process)
     process.join()
+
+
+def _has_ended(process: Any) -> bool:
+    """True if it has ended. It is not joined by this, so that its number stays its own, and that of its group."""
+    if not hasattr(os, "waitid"):  # Windows
+        return not process.is_alive()
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True  # it was joined already
+
+
+def _kill(process: Any) -> None:
+    """Kill it and all processes of its group, which are those that the handler started."""
+    if hasattr(os, "waitid"):
+        with suppress(ChildProcessError, ProcessLookupError, PermissionError):
+            # It raises if the process was joined already: its number may be another process's now.
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 class _Exchange(threading.Thread):
     """A request and its answer, on a thread of their own: a child that hangs, or is stopped, no longer reads and
-    writes, and whoever looks at the lease and at the time must not wait for it.
+    writes, and the thread that watches lease and time must not wait for it.
 
     Attributes:
-        done: set when it is over. answer: None where none came.
+        done: set when it is over. answer: None if none came.
     """
 
     def __init__(self, connection: Connection, request: bytes) -> None:
@@ -297,16 +337,19 @@ class _SharedLost:
 
 def _serve(connection: Connection, until: _Shared) -> None:
     """The child: one batch after the other, until the parent is gone."""
-    # Ctrl-C and service managers signal whole groups; the parent drains, and ends the child itself.
-    for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, name="poller-parent-watch", daemon=True).start()
+    if hasattr(os, "setsid"):
+        os.setsid()
+    _shield()
+    working = threading.Event()
+    watch = (until, working, os.getppid())
+    threading.Thread(target=_watch, args=watch, name="poller-parent-watch", daemon=True).start()
     ours = os.getpid()
     while True:
         try:
             received = connection.recv_bytes()
         except (EOFError, OSError):
             return
+        working.set()
         try:
             request = memoryview(received)[_NUMBER:]
             handler, payload, token = pickle.loads(request)  # noqa: S301 - from our own parent
@@ -318,12 +361,39 @@ def _serve(connection: Connection, until: _Shared) -> None:
             answer = CallAnswer.of_error(error)
         if os.getpid() != ours:
             return  # a copy of the handler, which forked: the poller hears of the handler itself, and nobody else
+        working.clear()
         connection.send_bytes(pickle.dumps((int.from_bytes(received[:_NUMBER]), answer)))
 
 
-def _end_with_parent() -> None:
-    """A handler whose poller was killed must not go on beside the next owner's."""
+def _shield() -> None:
+    """Survive the signals that are meant for the parent. With SIG_IGN every program that the handler starts would
+    ignore them too, and could not be terminated; a function is left behind at exec, and here at a fork."""
+    for number in _SHIELDED:
+        signal.signal(number, _shrug)
+        if hasattr(signal, "siginterrupt"):
+            signal.siginterrupt(number, False)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_unshield)
+
+
+def _shrug(number: int, frame: FrameType | None) -> None:
+    """The parent is signalled too."""
+
+
+def _unshield() -> None:
+    for number in _SHIELDED:
+        if signal.getsignal(number) is _shrug:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def _watch(until: _Shared, working: threading.Event, began_with: int) -> None:
+    """A handler whose poller was killed, or is stopped until its lease is over, must not go on beside the next
+    owner's."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    while parent is not None:
+        parent.join(WATCH_EVERY)
+        gone = not parent.is_alive() or (hasattr(os, "setsid") and os.getppid() != began_with)
+        if gone or (working.is_set() and time.monotonic() > until.value + OVERDUE):
+            if hasattr(os, "killpg"):
+                os.killpg(0, signal.SIGKILL)
+            os._exit(1)

@@ -15,7 +15,7 @@ from poller.model.redact import BEYOND, LONGEST_SECRET, redact
 LINES = 200
 """At most so many lines are kept, from both ends."""
 WIDTH = 1_000
-"""At most so many characters of a line are kept."""
+"""The most characters of a line that are kept."""
 _READ = WIDTH + BEYOND
 """So much of a line is looked through for secrets: more than is kept, so that a cut hides none from redaction."""
 _CUT = "…"
@@ -23,7 +23,7 @@ _CUT = "…"
 _PIECE = 1_000_000
 """So much of one exception's text is looked at."""
 _MOST = 40_000
-"""At most so many characters are kept of a traceback: what is looked through for secrets takes time, in which nothing
+"""The most characters of a traceback that are kept: what is looked through for secrets takes time, in which nothing
 else runs in this process, heartbeats neither."""
 _PACKAGE = Path(__file__).parents[1]
 _CALLERS = tuple(
@@ -33,7 +33,7 @@ _CALLERS = tuple(
 
 
 def users_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback from the first frame on that neither poller nor an event loop has; None where they have all."""
+    """The traceback from the first frame on that neither poller nor an event loop has; None if they have all."""
     while trace is not None and _calls(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     return trace
@@ -74,7 +74,7 @@ def _cut(line: str) -> str:
 
 
 def _safe(line: str) -> str:
-    """Of a line that was cut, as much as no half of a secret is in (see `redact.shortened`)."""
+    """As much of a line that was cut as holds no half of a secret (see `redact.shortened`)."""
     return line if not line.endswith(_CUT) else f"{line[: max(0, len(line) - LONGEST_SECRET)]}…"
 
 

@@ -1,4 +1,4 @@
-"""HTTP endpoints: whether pollers are healthy, and how much waits; and changes, where they are offered.
+"""HTTP endpoints: whether pollers are healthy, and how much waits; and changes, if they are offered.
 
     with load_app("poller.toml") as app, serve(app, "8080"):
         run(app.pollers.values())
@@ -19,12 +19,12 @@ Nothing but that POST changes anything, and without a key for changes it is not 
 (`poller run --http`), and `poller.functions`, by HTTP functions. The order in which a request is judged:
 
 1. its head, byte by byte (`parsing`; in Functions the host does it): a plain 4xx;
-2. its `Host`: one that is neither loopback nor listed is refused (421), so that no page of somebody else's can ask in
-   the name of a browser that stands behind the firewall (`hosts`);
+2. its `Host`: one that is neither loopback nor listed is refused (421), so that no page of another worker's can ask in
+   the name of a browser that is behind the firewall (`hosts`);
 3. its key, before anything is said about paths or names (`keys`): without one, 401 for all that is not anonymous, with
    a page that asks for the key at and below `/api/dashboard`, whatever is there;
 4. its path, its method, its name, before any I/O;
-5. the answer, from a look that all callers share (`looks`): 10 s old at most, if looks are quick and databases answer.
+5. the answer, from a check that all callers share (`looks`): 10 s old at most, if looks are quick and databases answer.
 
 What is not promised: that a flood is served. 32 callers are served at a time, and the rest wait; pollers go on.
 Liveness is not answered here: a worker that drains a backlog is late and well.

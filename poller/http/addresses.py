@@ -32,12 +32,12 @@ class Address:
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         return is_loopback(str(self.place[0]))
 
     @property
     def unspecified(self) -> bool:
-        """Whether it stands for every address of this machine, and so for none that a caller could name."""
+        """True if it stands for every address of this machine, and so for none that a caller could name."""
         return ip_address(str(self.place[0]).partition("%")[0]).is_unspecified
 
     def listen(self, waiting: int) -> socket.socket:

@@ -58,7 +58,7 @@ class ChangeRequest(BaseModel):
     by: str
     """Who asks."""
     id: str | None = None
-    """Of the row, for a replay or a discard."""
+    """The row's id, for a replay or a discard."""
     reason: Annotated[str | None, Field(max_length=LONGEST_WHY)] = None
 
 
@@ -115,7 +115,7 @@ class Changes:
         return begun if isinstance(begun, Answer) else _answered(wanted, begun, self._patience)
 
     def settle(self, seconds: float) -> None:
-        """Begin none any more, and wait so many seconds at most for those under way."""
+        """Begin none any more, and wait at most `seconds` for those under way."""
         with self._lock:
             self._ending = True
             left = list(self._under_way.values())
@@ -170,7 +170,7 @@ class Changes:
         future.set_result(made)
 
     def _ended(self, wanted: WantedChange) -> None:
-        """Before its answer is given: whoever reads that may ask for the next one at once."""
+        """Before its answer is given: the reader of that may ask for the next one at once."""
         with self._lock:
             self._under_way.pop(wanted.poller, None)
 

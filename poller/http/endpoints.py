@@ -34,7 +34,7 @@ class AdmittedRequest:
     """A request that has passed the door: its Host is ours, its route is known.
 
     Attributes:
-        name: the poller that the path names, a configured one; empty where the route names none.
+        name: the poller that the path names, a configured one; empty if the route names none.
         trusted: the caller may see details.
     """
 
@@ -61,7 +61,7 @@ class Route:
     changes: bool = False
 
     def match(self, path: str) -> str | None:
-        """The name in a path, empty where the template has none; None for another path. Nothing is decoded: a poller's
+        """The name in a path, empty if the template has none; None for another path. Nothing is decoded: a poller's
         name needs no escape, so a path with one names none."""
         pattern = re.escape(f"/{PREFIX}/{self.template}").replace(r"\{name\}", f"(?P<name>{_NAME})")
         found = re.fullmatch(pattern, path)
@@ -106,8 +106,8 @@ class Endpoints:
         return self._guarded(request, route, name, trusted=trusted)
 
     def settle(self, seconds: float, changes: float = 0.0) -> None:
-        """Before the application is closed: wait so many seconds at most for a look that is under way, and for changes,
-        of which none begins any more."""
+        """Before the application is closed: wait at most `seconds` for a check that is under way, and at most `changes`
+        for changes; none begins any more."""
         if self.changes is not None:
             self.changes.settle(changes)
         self._look.settle(seconds)
@@ -155,7 +155,7 @@ class Endpoints:
     # --- what the routes do
 
     def health(self, call: AdmittedRequest) -> Answer:
-        """Whether all is well, by the status alone; with a key also why not."""
+        """The answer whether all is well, by the status alone; with a key also why not."""
         try:
             known = self._known()
         except _Unknown as unknown:
@@ -172,8 +172,8 @@ class Endpoints:
         return answer_with(200, self._one(call.name).body)
 
     def scale(self, call: AdmittedRequest) -> Answer:
-        """How much waits for one poller. Where that is not known it is an error or null, never a zero: a scaler that is
-        told zero stops the workers."""
+        """How much waits for one poller. Where that is not known it is an error or null, never a zero: a scaler that
+        reads zero stops the workers."""
         one = self._one(call.name)
         if one.pending is None:
             return refusal(503, "how many rows wait is not known")
@@ -251,7 +251,7 @@ def _find(path: str) -> tuple[Route | None, str]:
 
 
 def _is_page(request: Request, route: Route | None) -> bool:
-    """Whether a browser asks: at or below the page's path, whatever may be there. A Functions host, which finds the
+    """True if a browser asks: at or below the page's path, whatever may be there. A Functions host, which finds the
     route, may have a prefix of its own."""
     place = f"/{PREFIX}/{PAGE}/"
     below = route.template.startswith(PAGE) if route is not None else f"{request.path}/".startswith(place)

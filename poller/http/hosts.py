@@ -1,4 +1,4 @@
-"""Which names this server answers to: a page of somebody else's whose name leads here (DNS rebinding) gets nothing."""
+"""Which names this server answers to: a page of another site whose name leads here (DNS rebinding) gets nothing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_.-]{1,253})(?::
 
 
 class Hosts:
-    """Loopback, and what is listed. Ports are not compared: whoever may forward to us chooses them."""
+    """Loopback, and what is listed. Ports are not compared: a proxy chooses them."""
 
     def __init__(self, listed: Iterable[str] = ()) -> None:
         self._listed = frozenset(map(_normal, listed))
 
     def accept(self, host: str) -> bool:
-        """Whether a request with this `Host` is meant for us."""
+        """True if a request with this `Host` is meant for us."""
         match = _HOST.fullmatch(host)
         if match is None:
             return False
@@ -32,7 +32,7 @@ class Hosts:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host's name or address means this machine to whoever uses it."""
+    """True if a host's name or address means this machine to every program that uses it."""
     if name == "localhost":
         return True
     try:
@@ -44,7 +44,7 @@ def is_loopback(name: str) -> bool:
 
 
 def names_loopback(host: str) -> bool:
-    """Whether a `Host` names this machine."""
+    """True if a `Host` names this machine."""
     match = _HOST.fullmatch(host)
     return match is not None and is_loopback(_normal(match["name"]))
 

@@ -30,7 +30,7 @@ class Keys:
 
     Args:
         token: at least 16 printable ASCII characters without a space. None: there is no token.
-        closed: without a token, nobody may see details.
+        closed: without a token, no caller may see details.
     """
 
     def __init__(self, token: str | None, *, closed: bool = False) -> None:
@@ -38,7 +38,7 @@ class Keys:
         self._open = token is None and not closed
 
     def allow(self, request: Request) -> bool:
-        """Whether the caller may see details."""
+        """True if the caller may see details."""
         if self._digest is None:
             return self._open
         allowed = False
@@ -48,12 +48,12 @@ class Keys:
 
     @staticmethod
     def unclear(request: Request) -> bool:
-        """Whether the request says more than once who asks: what stands before us may have looked at the other one."""
+        """True if the request says more than once who asks: what stands before us may have looked at the other one."""
         return any(len(request.values(name)) > 1 for name in (_KEY, _AUTHORIZATION))
 
 
 class ChangesKey:
-    """The key that allows changes, to whoever may look as well. It is taken from `Authorization: Bearer` alone.
+    """The key that allows changes, to a caller who may look as well. It is taken from `Authorization: Bearer` alone.
 
     Args:
         key: at least 16 printable ASCII characters without a space, and not the token.
@@ -64,7 +64,7 @@ class ChangesKey:
         self._secret = key.encode()
 
     def allow(self, request: Request) -> bool:
-        """Whether the caller may change something."""
+        """True if the caller may change something."""
         allowed = False
         for key in _bearers(request):
             allowed |= hmac.compare_digest(_digest(key), self._digest)
@@ -85,14 +85,14 @@ def _bearers(request: Request) -> list[str]:
 
 
 def _digest(key: str) -> bytes:
-    """Of the same length whatever the key's is."""
+    """The digest of a key; its length is that of every other."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def read_token(environ: Mapping[str, str], file: Path | None = None) -> str | None:
-    """The token of a file, or of the setting `POLLER_HTTP_TOKEN`; None where neither is given.
+    """The token of a file, or of the setting `POLLER_HTTP_TOKEN`; None if neither is given.
 
-    Raises: ConfigError: both are given; a token that is empty, short, or cannot stand in a header; a file that cannot
+    Raises: ConfigError: both are given; a token that is empty, short, or cannot be in a header; a file that cannot
         be read, or that others than its owner may read.
     """
     return _read(environ, file, TOKEN, "the token of the HTTP endpoints")
@@ -101,7 +101,7 @@ def read_token(environ: Mapping[str, str], file: Path | None = None) -> str | No
 def read_changes_key(
     environ: Mapping[str, str], file: Path | None = None, *, token: str | None = None
 ) -> ChangesKey | None:
-    """The key of a file, or of the setting `POLLER_HTTP_CHANGES_KEY`; None where neither is given: no changes.
+    """The key of a file, or of the setting `POLLER_HTTP_CHANGES_KEY`; None if neither is given: no changes.
 
     Args:
         token: the one that is enough to read, which this must not be.
@@ -112,10 +112,10 @@ def read_changes_key(
 
 
 def as_changes_key(key: str, *, token: str | None = None) -> ChangesKey:
-    """The key as it is given. Raises: ConfigError, where it is the token."""
+    """The key as it is given. Raises: ConfigError, if it is the token."""
     if token is not None and hmac.compare_digest(_digest(key), _digest(token)):
         raise ConfigError(
-            "The key for changes over HTTP is the token of the HTTP endpoints: whoever may look could change.",
+            "The key for changes over HTTP is the token of the HTTP endpoints: every reader could make changes.",
             key=CHANGES_KEY,
             next_step="Give two different ones.",
         )

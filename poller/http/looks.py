@@ -11,18 +11,18 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 PATIENCE = 8.0
-"""Seconds that a caller waits for a look; a proxy's own patience ends at 10 s or later."""
+"""Seconds that a caller waits for a check; a proxy's own patience ends at 10 s or later."""
 HURRY = 2.0
-"""Seconds that a caller waits for a look if the result of the one before still serves."""
+"""Seconds that a caller waits for a check if the result of the one before still serves."""
 STALE = 30.0
 """Seconds for which a result serves further, while the next look is under way: one database that hangs for longer than
 callers wait must not hide what is known of all others."""
 KEPT = 1.0
-"""Seconds for which what a look found is given to all who ask, and what it failed with: so a flood of callers costs the
-store one request a second."""
+"""Seconds for which what a check found is given to all who ask, and what it failed with: so a flood of callers costs
+the store one request a second."""
 SHARE, LONGEST = 2.0, 20.0
-"""A look that took long serves for so many times as long, up to so many seconds: looking must not become what a process
-does."""
+"""The result of a slow check serves `SHARE` times as long as the check took, at most `LONGEST` seconds: checks must not
+take all of a process's time."""
 
 
 class NoAnswer(Exception):
@@ -32,11 +32,11 @@ class NoAnswer(Exception):
 class SharedLook(Generic[T]):
     """What `look` returns, from one call at a time.
 
-    A look that hangs holds one thread, however many ask, and each of them is answered in time: with what the look
+    A check that hangs holds one thread, however many ask, and each of them is answered in time: with what the check
     before it found, if that is not long ago.
 
     Args:
-        look: called on a thread of its own. patience: seconds that a look may take. hurry: those after which the
+        look: called on a thread of its own. patience: seconds that a check may take. hurry: those after which the
             result before it serves. kept: for how many seconds its result serves. now: seconds on a clock that only
             goes forward.
     """
@@ -92,8 +92,8 @@ class SharedLook(Generic[T]):
         return before if before is not None and self._now() - before[0] <= STALE else None
 
     def forget(self) -> None:
-        """Something was changed: what was found until now counts no longer, nor what a look that is under way finds.
-        Those who wait for it get that; for those who ask from now on a new one begins."""
+        """Something was changed: what was found until now counts no longer, nor what a check that is under way finds.
+        Callers that wait for it get that; for callers who ask from now on a new one begins."""
         with self._lock:
             known = (*self._forgotten, self._last)
             self._forgotten = [one for one in known if one is not None and not one.done()]
@@ -126,7 +126,7 @@ class SharedLook(Generic[T]):
         return future
 
     def _keep(self, future: Future[T], found: tuple[float, T] | None, seconds: float) -> None:
-        """What a look found, unless it was forgotten meanwhile."""
+        """Keep what a check found, unless it was forgotten meanwhile."""
         with self._lock:
             if self._last is future:
                 self._before, self._until = found, self._now() + seconds

@@ -21,7 +21,6 @@ from poller.admin.quarantine.replay import NotHandedOver, replay
 from poller.admin.refusals import Refused, WrongArgument
 from poller.admin.request import Request
 from poller.app import App, Named
-from poller.delivery.errands import Stopped
 from poller.errors import (
     CommitError,
     ConfigError,
@@ -36,6 +35,7 @@ from poller.errors import (
     StoreUnavailable,
     WriteConflict,
 )
+from poller.tick.errands import Stopped
 
 CALLER = "{typed} (dashboard{place})"
 """Who made a change, in the audit trail: the name that was typed, and from which address."""

@@ -1,4 +1,4 @@
-"""A request and an answer, whoever serves them: a socket of ours, or the Functions host."""
+"""A request and an answer, of a socket of ours or of the Functions host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Request:
         method: as sent. path: as sent, before the `?`; nothing of it is decoded. query: behind the `?`, without the
             field `code`, in which the Functions host takes a key: nothing below this line ever sees it.
         headers: names and values, in order; a name may come twice. body_length: in bytes, as it is declared. body: what
-            came of it. remote: the caller's address, where it is known; nothing that a header claims.
+            came of it. remote: the caller's address, if it is known; nothing that a header claims.
     """
 
     method: str
@@ -53,7 +53,7 @@ class Request:
         return replace(self, body=body, body_length=len(body))
 
     def values(self, name: str) -> list[str]:
-        """Of the headers of this name, which is given in lower case."""
+        """The values of the headers of this name, which is given in lower case."""
         return [value for key, value in self.headers if key.lower() == name]
 
 

@@ -13,10 +13,10 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def same_origin(origin: str, host: str) -> bool:
-    """Whether a page of this `Origin` was served under this `Host`: the same name and port.
+    """True if a page of this `Origin` was served under this `Host`: the same name and port.
 
     A proxy that speaks TLS before us does not say so in `Host`, so the scheme is the page's own, with its usual port.
-    Only on this machine may it be `http`: elsewhere whoever stands on the way could have written such a page.
+    Only on this machine may it be `http`: elsewhere a machine on the way could have written such a page.
     """
     page, ours = _ORIGIN.fullmatch(origin), _HOST.fullmatch(host)
     if page is None or ours is None or page["name"].lower() != ours["name"].lower():

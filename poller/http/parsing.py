@@ -58,7 +58,7 @@ def _header(line: bytes) -> tuple[str, str]:
 
 
 def _length(request: Request) -> int:
-    """Of the body. Raises: Malformed."""
+    """The body's length. Raises: Malformed."""
     lengths = request.values("content-length")
     if request.values("transfer-encoding"):
         raise Malformed(400 if lengths else 411, "the length of the body is needed, and no Transfer-Encoding")

@@ -45,8 +45,8 @@ class Receiver:
         return head + end
 
     def _body(self, begins: int, request: Request) -> bytes:
-        """As long as the request declares. What follows it belongs to no request: whoever sent it counts otherwise than
-        this server does."""
+        """As long as the request declares. What follows it belongs to no request: its sender counts otherwise than this
+        server does."""
         ends = begins + request.body_length
         while len(self._got) < ends:
             self._more()
@@ -55,7 +55,7 @@ class Receiver:
         return self._got[begins:]
 
     def _more(self) -> bool:
-        """Whether more came; not only where nothing ever did. Raises: Malformed, OSError."""
+        """True if more came; not only where nothing ever did. Raises: Malformed, OSError."""
         self._connection.settimeout(max(0.001, self._deadline - time.monotonic()))
         try:
             more = self._connection.recv(LARGEST_REQUEST)

@@ -1,7 +1,7 @@
 """A small server for the endpoints, beside pollers at work: one request per connection, and a limit for everything.
 
 Threads, sockets and bytes are bounded, whatever callers do: at most 32 connections are served at a time, each by one
-thread, for 10 s and 8 kB of request, its body included; further ones wait in the operating system's queue, where they
+thread, for 10 s and 8 kB of request, its body included; further ones wait in the operating system's queue, if they
 cost us nothing. While all places are taken and others wait, callers whose request is not there after half a second are
 ended: a hundred that drip must not keep a load balancer from its answer.
 """
@@ -29,7 +29,7 @@ from poller.observability.events import log_failure
 WAITING = 128
 """Connections that the operating system keeps until they are served."""
 _PLACE_EVERY = 0.1
-"""Seconds after which a loop that waits for a place looks whether somebody else does too."""
+"""Seconds after which a loop that waits for a place looks whether another does too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class HttpServer:
 
     @property
     def dashboard_url(self) -> str:
-        """Of the page for a browser."""
+        """The URL of the page for a browser."""
         return f"{self._base}/api/dashboard"
 
     @property
@@ -149,7 +149,7 @@ class HttpServer:
                     connection.shutdown(socket.SHUT_RD)
 
     def _accept(self) -> bool:
-        """Whether a caller was taken, and has the place."""
+        """True if a caller was taken, and has the place."""
         try:
             connection, remote = self._listener.accept()
         except BlockingIOError:

@@ -25,7 +25,7 @@ from poller.runtime import SystemRuntime
 KEPT = 10.0
 """Seconds for which a health serves: so many callers cost one look at the databases."""
 SETTLING = 2.0
-"""Seconds that the end waits for a look that is under way."""
+"""Seconds that the end waits for a check that is under way."""
 ENDING = 10.0
 """Seconds that the end waits for changes that are under way; a replay that takes longer is made again by a person, as
 its handler may have to be called again."""
@@ -42,7 +42,7 @@ def endpoints_of(
     """The endpoints of an application.
 
     Args:
-        app: the application; None where none of its pollers can be made. keys: who may see details.
+        app: the application; None if none of its pollers can be made. keys: who may see details.
         hosts: the names of this server. wrong: its pollers that cannot be made; each is unhealthy, and not changed.
         changes: the key for changes; None: they are not offered.
     """
@@ -95,9 +95,9 @@ def serve(
 
     Args:
         app: whose pollers. It may be at work meanwhile. address: `PORT`, which is of this machine alone, `HOST:PORT` or
-            `[IPv6]:PORT`. token_file: holds the token, and nobody but its owner may read it.
-        changes_key_file: holds the key for changes, likewise. changes_key: the key itself; whoever gives neither, nor
-            the setting `POLLER_HTTP_CHANGES_KEY`, offers none.
+            `[IPv6]:PORT`. token_file: holds the token, and only its owner may read it.
+        changes_key_file: holds the key for changes, likewise. changes_key: the key itself. Without either, and without
+            the setting `POLLER_HTTP_CHANGES_KEY`, no change is offered.
         environ: where `POLLER_HTTP_TOKEN` and other settings are; default: this process's environment.
         limits: what callers may use.
     Raises: ConfigError: an address at which nothing can listen, or that other machines can reach while there is no

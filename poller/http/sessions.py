@@ -2,7 +2,7 @@
 
 A page gets a cookie with a random session, and a token that is a keyed hash of the session and of its own end. The key
 derives from the key for changes, so that each instance of a function app can check what another gave out. A page of
-somebody else's can make a browser send the cookie at most; the token it cannot read.
+another worker's can make a browser send the cookie at most; the token it cannot read.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Sessions:
         return Session(f"{until}.{self._hash(session, until)}", (("Set-Cookie", cookie),))
 
     def allow(self, request: Request) -> bool:
-        """Whether a change is asked for by a page that we served to this very session, not too long ago."""
+        """True if a change is asked for by a page that we served to this very session, not too long ago."""
         session, tokens = _session(request), request.values(HEADER)
         given = _TOKEN.fullmatch(tokens[0]) if len(tokens) == 1 else None
         if session is None or given is None:
@@ -83,7 +83,7 @@ _CLOCKS_APART = 300.0
 
 
 def _session(request: Request) -> str | None:
-    """The one that the browser has; None where it has none, or several: another on this host may have added its own."""
+    """The one that the browser has; None if it has none, or several: another on this host may have added its own."""
     parts = [part.strip(" \t").partition("=") for value in request.values("cookie") for part in value.split(";")]
     found = {value for name, _, value in parts if name == COOKIE}
     session = found.pop() if len(found) == 1 else ""

@@ -2,10 +2,11 @@
 before and after.
 
 Best effort, and never in a commit's path: a record that cannot be written is reported and dropped. An operator's change
-cannot get lost even so: it stands in the document that it changed (`control.last_change`), and whoever writes next
-copies it here. Copies carry the change's id, so that two of them are one.
+is in the document that it changed, too (`control.last_change`), and the next writer copies it here; it is lost only
+if that writer is an operator whose copy the store refuses as well, and then the log names it. Copies carry the change's
+id, so that two of them are one.
 
-The trail is also what shows that a document existed: a missing one of which there is a trail was deleted (protocol 12).
+The trail is also what shows that a document existed: a missing one with a trail was deleted (protocol 12).
 So the record of a document's creation is copied like an operator's change, and each process looks once whether there is
 a trail.
 """
@@ -13,6 +14,7 @@ a trail.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -26,8 +28,10 @@ from poller.model.limits import LONGEST_LINE, LONGEST_NAME, NotBoundedJson, read
 from poller.model.redact import error_line
 from poller.model.stamps import stamp
 from poller.model.when import span
-from poller.observability import AuditFailed, Emitter
+from poller.observability import AuditFailed
 from poller.ports import Runtime, StateStore
+
+logger = logging.getLogger("poller")
 
 COPIES_SEARCHED = (20, 200)
 """Among so many of the newest records a change is looked for before it is copied: mostly it is one of a few, and every
@@ -36,8 +40,8 @@ LOOK_AGAIN = 3600.0
 """Seconds after which a process whose first look failed looks again: a store that refuses records is not asked each
 tick."""
 PAIR = 300.0
-"""Of the streaks of failures that begin within so many seconds the first is recorded: `failing`, and `recovered` at its
-end."""
+"""Seconds; of the streaks of failures that begin within that time the first is recorded: `failing`, and `recovered` at
+its end."""
 MOST_IDS = 100
 """So many rows are named in a record that would be longer than a trail's line; with how many there are in all."""
 LONGEST_TEXT = 1_000
@@ -50,6 +54,7 @@ class AuditTrail:
     """Appends to and reads `audit/{app_name}/{poller_name}.jsonl`: one JSON object a line.
 
     Args:
+        emit: gets the event for each record that is dropped; default: the log.
         now: the store's clock, for the records' own times; default: this machine's.
     """
 
@@ -60,14 +65,14 @@ class AuditTrail:
         app_name: str,
         poller_name: str,
         runtime: Runtime,
-        emit: Emitter | None = None,
+        emit: Callable[[AuditFailed], None] | None = None,
         now: Callable[[], datetime] | None = None,
     ) -> None:
         self.name = f"audit/{app_name}/{poller_name}.jsonl"
         self._store = store
         self._poller = poller_name
         self._runtime = runtime
-        self._emit = emit or Emitter(())
+        self._emit = emit or _logged
         self._now = now or runtime.utcnow
         self._copied: str | None = None
         self._looks_at = float("-inf")
@@ -81,7 +86,7 @@ class AuditTrail:
     def add(self, kind: str, **facts: Any) -> None:
         """Write one record from a thread beside the work. Returns at once and raises nothing."""
         record = {"id": self._runtime.new_id(), "kind": kind, "at": stamp(self._now()), **facts}
-        self._put(lambda: self._store.append(self.name, _line(record)))
+        self._put(lambda: self._store.append(self.name, _line(record)), record)
 
     def first_look(self, state: State, *, by: str) -> None:
         """Make sure that the trail shows this document to exist: once in a process, and after a failure an hour later.
@@ -101,7 +106,7 @@ class AuditTrail:
             self.copy_now(change)
             self._looks_at = float("inf")
 
-        self._put(write)
+        self._put(write, change.record())
 
     def turned(self, before: State, after: State, *, by: str) -> None:
         """Note that a poller began to fail, or that a commit ended it, by its document before a tick and after it. One
@@ -127,7 +132,7 @@ class AuditTrail:
         """Copy the newest change out of the document, if this process has not seen to that. As `add`."""
         if change is None or change.id == self._copied:
             return
-        if self._put(lambda: self.copy_now(change)):
+        if self._put(lambda: self.copy_now(change), change.record()):
             self._copied = change.id
 
     def copy_now(self, change: Change) -> None:
@@ -166,22 +171,35 @@ class AuditTrail:
         """Wait for records under way, but no longer than this in all."""
         self._writer.settle(seconds)
 
-    def _put(self, write: Callable[[], None]) -> bool:
+    def _put(self, write: Callable[[], None], record: dict[str, Any]) -> bool:
+        def failed(reason: str) -> None:
+            event = AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=reason, record=_named(record))
+            self._emit(event)
+
         def run() -> None:
             try:
                 write()
             except StoreError as error:
-                self._failed(error.message)
+                failed(error.message)
             except Exception as error:  # noqa: BLE001 - nothing of this may end the thread, or print what it quotes
-                self._failed(f"{type(error).__name__}: {error_line(error)}")
+                failed(f"{type(error).__name__}: {error_line(error)}")
 
         if self._writer.put(run):
             return True
-        self._failed("The store is slower than the records, and no more of them may wait.")
+        failed("The store is slower than the records, and no more of them may wait.")
         return False
 
-    def _failed(self, reason: str) -> None:
-        self._emit(AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=reason))
+
+def _logged(event: AuditFailed) -> None:
+    """For an operator, who has no observers."""
+    said = (event.poller, event.error, event.record)
+    logger.warning("%s: a record of the audit trail was not written: %s (%s)", *said)
+
+
+def _named(record: dict[str, Any]) -> str:
+    """A record for the log, which may be all that is left of it."""
+    said = {"of": record.get("id"), "at": record.get("at"), "by": record.get("by"), "backup": record.get("backup")}
+    return " ".join([str(record["kind"]), *(f"{name} {value}" for name, value in said.items() if value)])
 
 
 def _line(record: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Writes that nobody waits for: one thread at a time makes them in order, and only so much may wait.
+"""Writes that no caller waits for: one thread at a time makes them in order, and only so much may wait.
 
 For what is worth having and never worth a tick's time: the audit trail, the delivery log. A store that hangs holds up
 one thread, and what does not fit behind it is refused, so that neither threads nor memory grow with the work.
@@ -39,7 +39,7 @@ class BackgroundWriter:
         self._task: Task | None = None
 
     def put(self, write: Write, size: int = 1) -> bool:
-        """Have it made soon; False where there is no room or no thread for it, and it never will be. Raises
+        """Have it made soon; False if there is no room or no thread for it, and it never will be. Raises
         nothing. What `write` raises ends its thread, not the queue: the next `put` goes on with what waits."""
         self._lock.acquire()
         try:

@@ -36,7 +36,7 @@ TOGETHER = timedelta(minutes=15)
 """A deployment that takes longer is taken for two apps."""
 GONE = timedelta(minutes=12)
 FORGOTTEN = timedelta(days=1)
-"""A hint that was not renewed for so long is removed."""
+"""A hint that was not renewed during that time is removed."""
 MOST_NAMES, MOST_HINTS, MOST_LISTED, LARGEST = 500, 20, 1_000, 100_000
 """Pollers that a hint names; hints that are read beside the own one; documents that are listed for them; bytes of a
 hint."""

@@ -30,9 +30,9 @@ WIDTH = 8
 """Bytes of a hash: among a million rows two share one with a chance of 1 in 37 million."""
 ROWS_PER_LINE = 10_000
 ROWS_WAITING = 20_000
-"""Records of at most so many rows wait for a slow store (some 20 MB); what does not fit is lost."""
+"""The most rows whose records wait for a slow store (some 20 MB); what does not fit is lost."""
 RECORD_COSTS = 20
-"""A record counts as at least so many rows."""
+"""The least number of rows that a record counts as."""
 
 
 def hash_of(cursor: Cursor) -> bytes:

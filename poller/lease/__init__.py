@@ -1,7 +1,7 @@
 """Who may work, and how a write is made: the lease protocol on one page.
 
 **Where.** One JSON document per poller holds the checkpoint *and* the lease. It is changed by compare-and-swap on its
-ETag alone, so whoever moves the checkpoint holds the lease in the same write.
+ETag alone, so the write that moves the checkpoint also holds the lease.
 
 **States**, as the document shows them:
 
@@ -13,15 +13,15 @@ ETag alone, so whoever moves the checkpoint holds the lease in the same write.
 Each acquire adds one to the *fencing token*; resets and rebinds add one as well. A token never goes down.
 
 **States**, as the owner sees them (`tenure.Tenure`): *held* while its deadline is ahead. The deadline counts from
-before the first send of the last write that landed, `ttl` less a grace, on a clock that counts suspended time. Then
-*lost*, or *ended* by a release. A tenure never goes back to held: a worker that wakes up late refuses its own commit
-without asking anybody, and if its clock is wrong, the store refuses it for the ETag.
+before the first send of the last write that was applied, `ttl` less a grace, on a clock that counts suspended time.
+Then *lost*, or *ended* by a release. A tenure never goes back to held: a worker that wakes up late refuses its own
+commit without asking anybody, and if its clock is wrong, the store refuses it for the ETag.
 
 **Writes** (`state_file.StateFile`). The bytes are frozen with a fresh *write id* in them. No answer: the same bytes
 go out again under the same condition, so a first copy that lands late is refused. Refused: the document is read; if
-the write id stands in it, the write has landed. A lost answer is neither an error nor a second delivery.
+the write id is in it, the write has been written. A lost answer is neither an error nor a second delivery.
 
-**Operators** (`yield_request`). A worker's writes may always be quicker than an operator's. The operator leaves a
+**Operators** (`yield_request`). A worker's writes may win every race against an operator's. The operator leaves a
 request beside the document; the worker reads it every `heartbeat_interval`, however short its tenures are, and yields
 after its batch. An operator may also break a lease: the token rises, and the owner's next write is refused.
 

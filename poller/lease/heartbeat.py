@@ -54,7 +54,7 @@ class Heartbeat:
         self._calls: dict[int, _Doing] = {}
         self._hung = self._doing
         self.gave_up = False
-        """Whether something took longer than expected, so that it no longer beats."""
+        """True if something took longer than expected, so that it no longer beats."""
 
     def _reset_after_fork(self) -> None:
         """In a child process too, which has no such thread, and whose tenure is over."""
@@ -85,7 +85,7 @@ class Heartbeat:
             self._task.join()
 
     def expect(self, batch_id: str, seconds: float, *, lane: int = 0) -> bool:
-        """From now on `batch_id` is handled in a lane, until `ended`; it may take so many seconds. False: what went
+        """From now on `batch_id` is handled in a lane, until `ended`; it may take `seconds`. False: what went
         before took too long, it no longer beats, and nothing may begin under it."""
         now = self._runtime.monotonic()
         with self._judging:
@@ -101,20 +101,20 @@ class Heartbeat:
             self._calls = {other: doing for other, doing in self._calls.items() if other != lane}
 
     def expect_page(self, seconds: float) -> None:
-        """From now on rows are read, which may take so many seconds."""
+        """From now on rows are read, which may take `seconds`."""
         now = self._runtime.monotonic()
         with self._judging:
             self._doing = _Doing("", now, now + seconds)
         self._look_before(seconds)
 
     def _look_before(self, seconds: float) -> None:
-        """Its thread looks again before so many seconds are over. If they are many it does so anyway: a beat is due."""
+        """Its thread looks again before `seconds` are over. If they are many it does so anyway: a beat is due."""
         if seconds < self._interval:
             wake, self._wake = self._wake, self._runtime.event()
             wake.set()
 
     def expect_no_end(self) -> None:
-        """From now on only requests to the store are made, of which each ends by itself: however many there are, the
+        """From now on only requests to the store are made, and each has a limit of its own: however many there are, the
         owner makes progress."""
         self.expect_page(float("inf"))
 
@@ -153,11 +153,11 @@ class Heartbeat:
             again = self._runtime.monotonic() + self._interval / 2
 
     def _first(self) -> _Doing:
-        """Of what is being done, what must be over first."""
+        """What must be over first, of all that is being done."""
         return min(self._calls.values() or (self._doing,), key=lambda doing: doing.until)
 
     def _hangs(self, now: float) -> bool:
-        """Whether what is being done has taken too long; judged once, and reported once."""
+        """True if what is being done has taken too long; judged once, and reported once."""
         with self._judging:
             doing = self._first()
             first = now >= doing.until and not self.gave_up

@@ -21,7 +21,7 @@ class LostEvent:
         self._flag: Event = runtime.event()
 
     def reset_after_fork(self) -> None:
-        """In a child process: whoever waits is a thread of the parent."""
+        """In a child process: what waits is a thread of the parent."""
         self._flag = self._runtime.event()
 
     def set(self) -> None:

@@ -78,7 +78,7 @@ class Sending:
                 return answer
 
     def reread(self, deadline: float) -> Found | None:
-        """What stands there now, asked until an answer comes. Raises: OutcomeUnknown."""
+        """What is there now, asked until an answer comes. Raises: OutcomeUnknown."""
         attempt = 0
         while True:
             attempt += 1
@@ -110,6 +110,6 @@ class Sending:
             f"A write to the {self.location} {'is not resolved' if sent else 'was not sent'}: {reason}",
             document=self.name,
             next_step=f"{'It may have been applied' if sent else 'Nothing was changed'}. "
-            f"What stands there: poller status {self.poller_name}",
+            f"What is stored now: poller status {self.poller_name}",
             sent=sent,
         )

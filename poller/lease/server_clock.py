@@ -21,7 +21,7 @@ class ServerClock:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._zero: datetime | None = None
-        """The server's time when the runtime's monotonic clock stood at zero."""
+        """The server's time when the runtime's monotonic clock was at zero."""
 
     def saw(self, server_time: datetime | None, sent: float | None = None) -> None:
         """Take in the server's time from an answer that has just arrived; `sent`: when it was asked for, on the

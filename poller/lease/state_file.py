@@ -2,7 +2,7 @@
 
 This is protocol 2, written once for the worker's tenure and for the operator's commands. A write freezes its bytes, its
 write id and its condition, and is sent until an answer comes (`Sending`). Refused: the document is read, and if our
-write id stands in it, the write had been applied.
+write id is in it, the write had been applied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from poller.observability import Emitter, WriteRedone, WriteResolved
 from poller.ports import Found, Missing, Runtime, StateStore, Unchanged, Written
 
 STALE = 1.0
-"""A release that landed so many seconds after its stamp is stamped anew: at `RELEASE_WINDOW` nobody believes it."""
+"""Seconds; a release that was written that long after its stamp is stamped again: at `RELEASE_WINDOW` no worker
+believes it."""
 Rewrite: TypeAlias = Callable[[State, datetime], State]
 """A transition with everything bound but the state and the moment, so that it can be made again on a newer state."""
 
@@ -36,7 +37,7 @@ class Copy:
 
     Attributes:
         state, body, tag: what it says, in which bytes, and which version that is.
-        server_time, modified_at: the server's two times at the last look, None where the store gives none.
+        server_time, modified_at: the server's two times at the last look, None if the store gives none.
         first_seen: when this version was first seen, on the runtime's monotonic clock.
         looked_at: when it was last seen, on the same clock: the moment to which `server_time` belongs.
     """
@@ -57,7 +58,7 @@ class Copy:
         return replace(self, server_time=server_time, modified_at=modified_at or self.modified_at, looked_at=now)
 
     def availability(self, timing: Timing, now: float) -> Availability:
-        """Whether its lease may be taken, judged at the last look."""
+        """The availability of its lease, judged at the last look."""
         return availability(
             self.state.lease,
             server_time=self.server_time,
@@ -67,7 +68,7 @@ class Copy:
         )
 
     def lease_held(self, message: str, *, expires_in: float | None, next_step: str) -> LeaseHeld:
-        """The error for whoever wanted the lease while another has it."""
+        """The error for a worker that wanted the lease while another has it."""
         lease = self.state.lease
         return LeaseHeld(
             message,
@@ -94,8 +95,8 @@ class WriteResult:
 
 
 class Conflict(StoreError):
-    """The document was changed by somebody else and our write was not applied; `found` is what stands there now,
-    None where it was deleted."""
+    """Another writer changed the document and our write was not applied; `found` is what is there now,
+    None if it was deleted."""
 
     def __init__(self, message: str, *, document: str, found: Copy | None) -> None:
         super().__init__(message, document=document)
@@ -105,7 +106,7 @@ class Conflict(StoreError):
 class StateFile:
     """Reads and writes `state/{app_name}/{poller_name}.json` in a store.
 
-    Not safe for concurrent use by itself: the tenure serialises its writers (protocol 1).
+    Not safe for concurrent use: the tenure serialises its writers (protocol 1).
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class StateFile:
 
     @property
     def seen_before(self) -> bool:
-        """Whether this process has seen a document here: then a missing one was deleted."""
+        """True if this process has seen a document here: then a missing one was deleted."""
         return self._highest_token is not None
 
     @property
@@ -168,8 +169,8 @@ class StateFile:
             yield from self.store.names(f"{folder}/{self.app_name}/{self.poller_name}/")
 
     def read_unless_deleted(self) -> Copy | None:
-        """For a document that `read` did not find: None where this poller has never worked. One that is gone is not
-        begun anew (protocol 12): somebody deleted it, or a lifecycle rule did.
+        """For a document that `read` did not find: None if this poller has never worked. One that is gone is not
+        begun again (protocol 12): a person or a lifecycle rule deleted it.
 
         It is looked for once more behind the traces: both may have been made since the first look.
         Raises: StateCorrupt (it was deleted, or as `read`), StoreUnavailable, StoreDenied.
@@ -201,7 +202,7 @@ class StateFile:
         return copy
 
     def read(self) -> Copy | None:
-        """The document now, by one GET, conditional on the version we know. None where there is none.
+        """The document now, by one GET, conditional on the version we know. None if there is none.
 
         Raises: StateCorrupt (unreadable, or its token is lower than one we have seen), StoreUnavailable, StoreDenied.
         """
@@ -234,7 +235,7 @@ class StateFile:
             deadline: on the runtime's monotonic clock; nothing is sent after it.
             redo: given the state we built on and the one found instead, whether to make the change again on that.
 
-        Raises: Conflict, OutcomeUnknown, StoreDenied, StateCorrupt (a foreign document stands there now).
+        Raises: Conflict, OutcomeUnknown, StoreDenied, StateCorrupt (a foreign document is there now).
         """
         while True:
             write_id = self.runtime.new_id()
@@ -261,8 +262,9 @@ class StateFile:
             base = found
 
     def _stamped(self, base: Copy | None, landed: WriteResult) -> WriteResult:
-        """A write that released the lease and landed late (its frozen bytes were sent again for seconds) is stamped
-        anew by one more: else nobody believes it to be released for a whole ttl (protocol 3). Best effort."""
+        """A write that released the lease and was written late (its frozen bytes were sent again for seconds) is
+        stamped again by one more: else no worker believes it to be released for a whole ttl (protocol 3). Best
+        effort."""
         released, modified = landed.state.lease.released_at, landed.copy.modified_at
         if landed.superseded or released is None or modified is None:
             return landed

@@ -1,8 +1,8 @@
 """A tenure: one holding of the lease, and the only writer of the state document while it lasts.
 
-States of a tenure: *held* (its deadline is ahead), *lost* (somebody wrote another, or the deadline passed) and *ended*
-(released). It leaves held once, and never goes back; a release that was under way when the deadline passed, and landed,
-turns lost into ended.
+States of a tenure: *held* (its deadline is ahead), *lost* (another was written, or the deadline passed) and *ended*
+(released). It leaves held once, and never goes back; a release that was under way when the deadline passed, and was
+written, turns lost into ended.
 
 What it does NOT promise: that a handler stops when the tenure is lost. It promises that nothing such a handler did can
 move the checkpoint. And it does not ask the store whether it is still the owner: it trusts its own deadline, which
@@ -39,7 +39,7 @@ from poller.observability import (
 )
 
 YIELD_WITHIN = 2.0
-"""For so many seconds at most a tenure makes no write when an operator has left a request."""
+"""The most seconds for which a tenure makes no write when an operator has left a request."""
 FORKED = "forked"
 """Why a tenure is over in a child process: it never was that one's."""
 CANCELLED = "cancelled"
@@ -52,7 +52,7 @@ class Tenure:
     Attributes:
         owner_id, fencing_token: who holds it, and under which token.
         lost: an event that is set one grace before the deadline, or as soon as the loss is known.
-        cancelled: who cancelled it and why, where that is the reason why it is over.
+        cancelled: who cancelled it and why, if that is the reason why it is over.
     """
 
     def __init__(self, file: StateFile, landed: WriteResult, *, owner_id: str, emit: Emitter) -> None:
@@ -67,7 +67,8 @@ class Tenure:
         self.cancelled: Control | None = None
         self._over: str | None = None
         self._ending = False
-        """A release is on its way: it may have landed and another may be at work, so nothing is believed any more."""
+        """A release is on its way: it may have been written and another may be at work, so nothing is believed any
+        more."""
         self._make_locks()
         self.lost = LostEvent(self._runtime, lambda: self.remaining() - file.timing.grace)
         forks.in_child(self._end_in_child)
@@ -144,17 +145,17 @@ class Tenure:
 
     @property
     def paused(self) -> bool:
-        """Whether an operator asked that no other batch starts."""
+        """True if an operator asked that no other batch starts."""
         return self._copy.state.control.paused
 
     @property
     def released(self) -> bool:
-        """Whether it ended by its own will."""
+        """True if it ended by its own will."""
         return self._over == "released"
 
     @property
     def forked(self) -> bool:
-        """Whether another process holds it, of which this one is a copy."""
+        """True if another process, which this one was forked from, holds it."""
         return self._over == FORKED
 
     @property
@@ -182,7 +183,7 @@ class Tenure:
             raise self._gone()
 
     def give_up(self) -> None:
-        """It no longer writes: its deadline is not believed any more, where it has not passed yet (a handler was cut
+        """It no longer writes: its deadline is not believed any more, if it has not passed yet (a handler was cut
         one grace before it). Reported as any other loss, once. Raises nothing."""
         self._lose("deadline")
 
@@ -356,7 +357,7 @@ class Tenure:
 
 
 def _reason(found: Copy | None, ours: State) -> str:
-    """Why a tenure is over, from the document that stands in the place of ours."""
+    """Why a tenure is over, from the document that is in the place of ours."""
     if found is None:
         return "deleted"
     if found.state.control.cancelled == ours.lease.fencing_token:

@@ -11,7 +11,7 @@ from poller.model.timing import Timing
 from poller.ports import Found, Runtime, StateStore
 
 LASTS = 120.0
-"""A request older than so many seconds was forgotten by its operator."""
+"""Seconds after which a request counts as forgotten by its operator."""
 
 
 class YieldRequest:
@@ -36,11 +36,11 @@ class YieldRequest:
         self._seen: str | None = None
 
     def due(self) -> bool:
-        """Whether a heartbeat interval has passed since the last look."""
+        """True if a heartbeat interval has passed since the last look."""
         return self._runtime.monotonic() - self._looked >= self._timing.heartbeat
 
     def is_new(self) -> bool:
-        """Whether a request stands there that this process has not yielded to, and that was not forgotten."""
+        """True if a request is there that this process has not yielded to, and that was not forgotten."""
         self._looked = self._runtime.monotonic()
         try:
             there = self._store.read(self._name, timeout=self._timing.attempt)

@@ -1,7 +1,7 @@
 """What a fenced sink has to know of the state document to apply each row once (failures, "Effectively once").
 
 Positions count rows passed since the last reset: `through` is a batch's last row, `settled` the last commit that
-landed. A batch may be cut otherwise when it comes again, so the ends of batches are never compared for equality.
+was written. A batch may be cut otherwise when it comes again, so the ends of batches are never compared for equality.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from poller.model.document import State
 
 
 def settled(state: State) -> int:
-    """The position of the last landed commit: no row up to there comes again. `state` is a document that was read, or
+    """The position of the last written commit: no row up to there comes again. `state` is a document that was read, or
     whose PUT was answered; one on its way would say too much."""
     return state.checkpoint.position
 

@@ -1,4 +1,4 @@
-"""Rows that wait, listed in the state document: `aside` those that are tried again by themselves, `quarantine` those
+"""Rows that wait, listed in the state document: `aside` those that are retried automatically, `quarantine` those
 that wait for a person (failures 4 to 7 and 10).
 
 Only what is listed counts; a record that nothing lists is what a stale owner left. A row is listed by the PUT that
@@ -30,13 +30,13 @@ ENTRY = 768
 COLUMN = 18
 """Bytes of a column of its key in the list, but for name and value."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
-"""Since when a row is due of which that is not known."""
+"""The moment since which a row is due if that is not known."""
 
 
 @dataclass(frozen=True)
 class RowFacts:
     """What the rules need to know of a row that was read. A subclass may hash when it is asked: while no row fails,
-    nobody asks.
+    no caller asks.
 
     Attributes:
         id: hash of key and cursor: this version of the row. pk, key: hashes of the primary and of the ordering key.
@@ -60,12 +60,12 @@ class MeasuredRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How often a row is tried, and how many may wait.
+    """The limits of tries of a row, and of rows that wait.
 
     Attributes:
         max_attempts: whole-batch attempts before a batch is halved; strikes that make a row poison.
-        max_aside: while so many rows that failed are aside, the next one blocks.
-        max_quarantined: while so many rows are listed, none is listed but those named in a report.
+        max_aside: with that many failed rows aside, the next one blocks.
+        max_quarantined: with that many rows listed, none is listed but those named in a report.
         backoff: between two tries, of the batch and of each row.
     """
 
@@ -85,18 +85,18 @@ def listed(state: State) -> dict[str, WaitingRow]:
 
 
 def failing(state: State) -> int:
-    """How many rows that failed are aside; those that only follow one are not counted (failures 6)."""
+    """The rows that failed and are aside; those that only follow one are not counted (failures 6)."""
     return sum(1 for row in state.aside if _is_current(state, row) and not row.behind)
 
 
 def room(state: State, limits: Limits) -> int:
-    """How many more rows may be listed, below 0 where reports named more; those of earlier generations take up room as
+    """The rows that may still be listed, below 0 if reports named more; those of earlier generations take up room as
     well."""
     return limits.max_quarantined - len(state.aside) - len(state.quarantine)
 
 
 def space(state: State, rows: Sequence[RowFacts]) -> int:
-    """How many bytes of further rows the document has space for, beside the places of a batch of these rows: the
+    """The bytes of further rows for which the document has space, beside the places of a batch of these rows: the
     checkpoint and the four of a window. Counted only where there are many rows, or long cursors."""
     cursors = [row.cursor for row in (*state.aside, *state.quarantine)]
     count = len(cursors) + len(rows)
@@ -125,7 +125,7 @@ def _size_with_places(state: State, cursors: Sequence[Cursor], places: int) -> i
 
 
 def _longest(rows: Sequence[RowFacts]) -> list[Cursor]:
-    """Cursors, one of which takes up at least as many bytes as that of any of these rows."""
+    """Cursors; at least one takes up as many bytes as that of any of these rows."""
     return [rows.longest()] if rows and isinstance(rows, MeasuredRows) else [row.cursor for row in rows]
 
 
@@ -155,7 +155,7 @@ def due(
     """The row to try now: of the keys whose oldest row is aside and due, the one that has been due for longest
     (failures 5): older rows whose tries kill the process, again and again, must not hold up all others. A key whose
     oldest row waits for a person is not tried. `without`: the ids of rows that this tenure has tried since its last
-    batch. `batch_first`: a try was killed, and there are rows to hand over before the next."""
+    batch. `batch_first`: an attempt was killed, and there are rows to hand over before the next."""
     if batch_first:
         return None
     rows = [row for row in all_due(state, now, limits=limits) if row.id not in without]
@@ -173,7 +173,8 @@ def _is_due(row: WaitingRow, now: datetime, limits: Limits) -> bool:
 
 
 def _due_since(row: WaitingRow, now: datetime, limits: Limits) -> datetime:
-    """Since when it may be tried, or when it may be; a time farther off than any delay counts for nothing."""
+    """The moment since which it may be tried, or when it may be; a time farther off than any delay counts for
+    nothing."""
     if row.retry_at is None or not is_near(row.retry_at, now, limits.backoff.longest):
         return row.since if row.since is not None and row.since < now else EARLIEST
     return row.retry_at
@@ -184,7 +185,7 @@ def _is_current(state: State, row: WaitingRow) -> bool:
 
 
 def waiting(state: State) -> int:
-    """How many rows wait, whatever for: of any generation, those that follow included."""
+    """The number of rows that wait, whatever for: of any generation, those that follow included."""
     return len(state.aside) + len(state.quarantine)
 
 
@@ -200,7 +201,7 @@ def set_aside(
     failures: int = 0,
     delay: float = 0.0,
 ) -> State:
-    """The row is tried again by itself, `delay` seconds from now at the earliest (failures 4). Its record stands."""
+    """The row is retried automatically, `delay` seconds from now at the earliest (failures 4). Its record stands."""
     entry = _entry(state, row, at=at, now=now, failures=failures)
     entry = entry.model_copy(update={"retry_at": later(now, delay) if delay else None})
     return _moved(state, aside=entry)
@@ -356,8 +357,8 @@ def to_quarantine(state: State, row: WaitingRow) -> State:
 
 
 def killed(state: State, *, limits: Limits, jitter: float, now: datetime) -> State:
-    """As the next owner finds it: a try that was begun and never ended failed. That owner hands over a batch before it
-    tries anything again (failures 5)."""
+    """As the next owner finds it: an attempt that was begun and never ended failed. That owner hands over a batch
+    before it tries anything again (failures 5)."""
     if state.retrying is None:
         return state
     return failed_again(state, state.retrying, limits=limits, jitter=jitter, now=now)

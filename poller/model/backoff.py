@@ -11,7 +11,7 @@ from poller.model.durations import LONGEST_PAUSE
 from poller.model.stamps import later
 
 SLACK = 60.0
-"""By so many seconds the store's clock may seem to differ between two looks."""
+"""The seconds by which the store's clock may seem to differ between two reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,11 @@ class Backoff:
     most: float = 300.0
 
     def delay(self, failures: int, jitter: float) -> float:
-        """How long to wait after so many failures in a row; `jitter` from 0 to 1 chooses within the upper half."""
+        """The time to wait after so many failures in a row; `jitter` from 0 to 1 chooses within the upper half."""
         return self._full(failures) * (0.5 + 0.5 * jitter)
 
     def exhausted(self, failures: int) -> bool:
-        """Whether waiting longer is not foreseen: the delay after so many failures has reached `most`."""
+        """True if waiting longer is not foreseen: the delay after so many failures has reached `most`."""
         return self._full(failures) >= self.most
 
     @property
@@ -39,13 +39,13 @@ class Backoff:
 
 
 def failures_of(state: State) -> int:
-    """How many calls of the pending batch failed in a row. An older version's commit or reset leaves the count and
+    """The calls of the batch in hand that failed in a row. An older version's commit or reset leaves the count and
     clears `last_error`: then it is of another batch."""
     return state.delivery.failures if state.delivery.last_error is not None else 0
 
 
 def waits_until(state: State, now: datetime, backoff: Backoff) -> datetime | None:
-    """Until when no call is made, None where one may be made now."""
+    """The moment until which no call is made, None if one may be made now."""
     retry_at, error = state.delivery.retry_at, state.delivery.last_error
     if retry_at is None or retry_at <= now or error is None:
         return None
@@ -55,24 +55,24 @@ def waits_until(state: State, now: datetime, backoff: Backoff) -> datetime | Non
 
 
 def is_near(retry_at: datetime, now: datetime, longest: float) -> bool:
-    """Whether so long a wait can be meant. A time farther off is of a clock that was ahead and came back; that may be
+    """True if so long a wait can be meant. A time farther off is of a clock that was ahead and came back; that may be
     years from now."""
     return (retry_at - now).total_seconds() <= longest + SLACK
 
 
 def waits(state: State) -> bool:
-    """Whether a failed call says when the next may be made, be that over or not."""
+    """True if a failed call says when the next may be made, be that over or not."""
     return state.delivery.retry_at is not None and state.delivery.last_error is not None
 
 
 def fails(state: State) -> bool:
-    """Whether the pending batch failed, or the row in it that fails is searched for."""
+    """True if the pending batch failed, or the row in it that fails is searched for."""
     delivery = state.delivery
     return bool(failures_of(state) or waits(state) or delivery.window)
 
 
 def failed(state: State, *, failures: int, backoff: Backoff, jitter: float, now: datetime) -> State:
-    """The pending batch failed, for so many times in a row. Who writes this writes `last_error` as well."""
+    """The current batch failed, `failures` times in a row. The caller writes `last_error` as well."""
     return _delivery(state, failures=failures, retry_at=later(now, backoff.delay(failures, jitter)))
 
 
@@ -82,7 +82,7 @@ def wait(state: State, *, seconds: float, now: datetime) -> State:
 
 
 def at_once(state: State) -> State:
-    """A row was delivered, or a person wants a try now: no failure counts, and nothing waits."""
+    """A row was delivered, or a person wants an attempt now: no failure counts, and nothing waits."""
     return _delivery(state, failures=0, retry_at=None)
 
 

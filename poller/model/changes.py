@@ -44,7 +44,7 @@ def keep(state: State, change: Change, *, ttl: float, now: datetime) -> State:
 
 
 def kept_by(state: State) -> str | None:
-    """The operator for whom a lease is kept though nobody works; None where a worker holds it, or nobody.
+    """The operator for whom a lease is reserved; None if a worker holds it, or if it is free.
 
     `operator_token` says so, not the owner's name: an app may be called "operator". Documents written before there was
     that field are recognised by the record of the change that kept the lease, as long as it is the newest.
@@ -66,14 +66,14 @@ def to_pause(state: State, change: Change, now: datetime) -> State:
 
 
 def to_cancel(state: State, change: Change, now: datetime) -> State:
-    """What `cancel` does to a state. A lease that an operator keeps is nobody's work: then it is a pause."""
+    """What `cancel` does to a state. A lease reserved by an operator has no worker: then it is a pause."""
     if kept_by(state) is not None:
         return to_pause(state, change, now)
     return transitions.cancel(state, by=change.by, reason=change.reason, change=change, now=now)
 
 
 def cancelled_worker(state: State) -> str | None:
-    """The worker that was cancelled and has not given the lease back; None where there is none."""
+    """The worker that was cancelled and has not given the lease back; None if there is none."""
     lease = state.lease
     waits = state.control.cancelled == lease.fencing_token and kept_by(state) is None
     return lease.owner_id if waits else None

@@ -27,7 +27,7 @@ FORMAT = "poller-checkpoint"
 
 
 class CheckpointExport(Documented):
-    """What `poller export-checkpoint` writes: a checkpoint and what it belongs to."""
+    """What `poller checkpoint export` writes: a checkpoint and what it belongs to."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -46,14 +46,14 @@ class CheckpointExport(Documented):
     cursor: Cursor | None
     """Everything up to here was delivered; null is the beginning."""
     generation: int = Field(default=0, ge=0, le=HIGHEST_COUNT)
-    """Of the checkpoint: how many resets it has seen."""
+    """The number of resets that the checkpoint has seen."""
     fencing_token: int = Field(default=0, ge=0)
     """The document's at that moment; a document that is restored from this continues above it."""
     last_successful_batch_id: str | None = None
     updated_at: Stamp | None = None
     """When the checkpoint last moved."""
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """Of the last batch."""
+    """The metadata of the last batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Origin:
 
     Attributes:
         export: the checkpoint, whatever it was read from.
-        document: the whole state document, where it was one.
+        document: the whole state document, if it was one.
         location: where it was read, for people.
     """
 
@@ -181,7 +181,7 @@ def clone(state: State, origin: State, *, change: Change, now: datetime) -> Stat
 
 
 def undoes(state: State, origin: Origin) -> bool:
-    """Whether going back to `origin` only undoes the document's last reset.
+    """True if going back to `origin` only undoes the document's last reset.
 
     Then the rows in between were delivered (or knowingly skipped) before that reset: none is skipped now.
     """

@@ -30,7 +30,7 @@ _LONGEST = 300
 SHORTLY = 60.0
 """Seconds, beside `lease_ttl`, that rows may wait before it is said: a wait that ticks alone do not explain."""
 _PAUSES = frozenset({"cancelling", "pausing", "paused"})
-_EXPLAINED = frozenset({"failing", "crashing", "hung", "blocked", "other_source", "source_behind"})
+_EXPLAINED = frozenset({"failing", "crashing", "hung", "blocked", "other_source", "capture_gap", "source_behind"})
 """Conditions that say why rows wait, so that it is not said again."""
 _BESIDE = frozenset({"set_aside", "reserved", "moved"})
 """Conditions beside which it is said what the poller does."""
@@ -109,7 +109,7 @@ class _Judge:
 
     @cached_property
     def wait(self) -> Wait:
-        """Of the rows of the table that may be read."""
+        """The wait of the rows of the table that may be read."""
         f = self.f
         if not f.readable:
             return Wait()
@@ -147,7 +147,7 @@ class _Judge:
 
     @cached_property
     def call(self) -> float | None:
-        """For how long the worker has been in its call, or was between two."""
+        """The time for which the worker has been in its call, or was between two."""
         f = self.f
         if f.worker is None or f.lease_since is None:
             return None
@@ -180,7 +180,7 @@ class _Judge:
 
     @property
     def rows(self) -> str:
-        """How many rows wait."""
+        """The number of rows that wait."""
         return _rows(self.f.pending, capped=self.f.capped)
 
     @property
@@ -252,6 +252,15 @@ class _Judge:
             yield Condition(
                 "source_unreadable", excused, "Its table cannot be read.", _check(f), detail=f.trouble, do=f.step
             )
+        if f.source == "gap":
+            yield Condition(
+                "capture_gap",
+                "unhealthy",
+                "Changes of its table were missed, or may be; it stops before them.",
+                _check(f),
+                detail=f.trouble,
+                do=f.step,
+            )
         if f.below_checkpoint:
             yield Condition(
                 "source_behind",
@@ -269,7 +278,7 @@ class _Judge:
             )
 
     def _calls(self) -> Iterator[Condition]:
-        """Of a batch that fails, or whose worker dies or hangs."""
+        """The conditions of a batch that fails, or whose worker dies or hangs."""
         f, o = self.f, self.o
         failed = self.fails and self._row_failed
         if self.full:
@@ -304,12 +313,17 @@ class _Judge:
         again = f"; next try {f'in {span(max(1.0, left))}' if left > 0 else 'with the next tick'}"
         again = "" if self.stopped else again
         text = f"Failing{long}{calls}{again}." if self._row_failed else f"Its handler asked to wait{again}."
-        step = None if f.paused else "if every row fails, wait; else fix the row or the handler"
+        step = "if every row fails, wait; else fix the row or the handler"
+        if not self._row_failed:
+            step = "wait; if it takes too long, find out what the handler waits for"
+        if f.paused:
+            step = ""
         key = " ".join(f"--pk {quote(part)}" for part in f.row_key)
         passed = f"; to pass the row: poller quarantine add {f.name} {key}" if key else ""
         since = self.wait.since if stalled is not None else f.error_at
         severity = "warning" if f.paused else self.grows()
-        return Condition("failing", severity, text, step, since, detail=self.error, do=step and step + passed)
+        do = step and step + passed
+        return Condition("failing", severity, text, step or None, since, detail=self.error, do=do or None)
 
     def _waits(self) -> Iterator[Condition]:
         """Of rows that nothing else explains."""
@@ -339,6 +353,8 @@ class _Judge:
             late = None if unborn is None else (f.now - o.following(unborn)).total_seconds()
         if late is not None and late > (o.patience if o.max_lag is None else o.max_lag):
             text = f"It never ran, and {self.head} for {span(late)}."
+            if o.starts_now:
+                text = f"It has not run for {span(late)}; rows that come before its first tick are never delivered."
             step = f"start a worker; by hand: poller run {f.name} --once"
             yield Condition("never_ran", "unhealthy", text, step, self.wait.since or self.seen.get("unborn"))
 
@@ -369,7 +385,7 @@ class _Judge:
             yield Condition("not_retried", severity, text, step, found.since)
 
     def _above(self) -> Iterator[Condition]:
-        """Of rows of which none may be read yet."""
+        """The conditions of rows while none may be read yet."""
         f, o = self.f, self.o
         if not f.pending or f.readable or f.source or f.below_checkpoint or f.clock_back is not None:
             return
@@ -383,7 +399,9 @@ class _Judge:
             return
         severity: Severity = "unhealthy" if over else "warning" if long else "well"
         text = f"{self.head} for {f.held_by or 'an open transaction'}, the oldest for {span(held)}."
-        yield Condition("bound_held", severity, text, "end that transaction" if severity != "well" else None)
+        rows = (f.held_by or "").startswith("rows ")  # with ids that the server has not handed out
+        step = _check(f) if rows else "end that transaction"
+        yield Condition("bound_held", severity, text, step if severity != "well" else None)
 
     def _people(self) -> Iterator[Condition]:
         """What a person said, and what waits for one."""
@@ -425,7 +443,8 @@ class _Judge:
             left = f", {self.rows} left" if f.pending else ""
             yield Condition("working", "well", f"{f.worker} is at work{left}.")
         elif o.backfill and not self.stopped:
-            yield Condition("not_running", "warning", "No worker runs it.", f"poller backfill {f.name}")
+            step = "run the poller backfill command again that began it"
+            yield Condition("not_running", "warning", "No worker runs it.", step, do=f.goes_on)
         elif f.document == "none" and "never_ran" not in self.names:
             some = f" {self.head}." if f.pending and f.readable else ""
             yield Condition("new", "well", f"It never ran; its first tick starts it.{some}")

@@ -55,6 +55,11 @@ class Cursor(BaseModel):
         )
         return made
 
+    @property
+    def place(self) -> tuple[object, ...]:
+        """What it says of the place, without the fields that other programs keep in it; equal and hashed by that."""
+        return self.kind, self.value, *sorted((self.tiebreaker or {}).items())
+
     def size(self) -> int:
         """Bytes that value and key take up in a document, at most."""
         texts = [self.value]

@@ -33,8 +33,8 @@ from poller.model.stamps import Stamp
 
 VERSION = 1
 WRITE_IDS_KEPT = 8
-"""How many write ids the document keeps. One is not enough: another may write between our write, whose answer was lost,
-and our re-read (protocol, "Mutants")."""
+"""The number of write ids that the document keeps. One is not enough: another may write between our write, whose answer
+was lost, and our re-read (protocol, "Mutants")."""
 
 
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
@@ -71,13 +71,13 @@ class Lease(_Part):
     """Who works, under which fencing token, and how long others must wait.
 
     Attributes:
-        owner_id: None where nobody holds it.
+        owner_id: None where no worker holds it.
         fencing_token: grows with every acquire and every reset, never goes back, and outlives the owner.
         acquired_at, heartbeat_at, expires_at: on the store's clock, for people and other programs.
         ttl_seconds: for how long after the document's last modification the lease is valid.
         released_at: set by a write that leaves the lease free; it counts only while the document's modification
             time is near it, so that an older copy put back by hand frees nothing (protocol 3).
-        operator_token: the fencing token under which an operator keeps the lease though nobody works (protocol 11).
+        operator_token: the fencing token under which an operator reserves the lease (protocol 11).
             Any other token is a worker's.
     """
 
@@ -118,7 +118,7 @@ class Window(_Part):
 
 
 class WaitingRow(_Part):
-    """A row that was passed without success: listed in `aside` it is tried again by itself, in `quarantine` it waits
+    """A row that was passed without success: listed in `aside` it is retried automatically, in `quarantine` it waits
     for a person (failures 4 to 7). Its content is in its record.
 
     Attributes:
@@ -155,8 +155,8 @@ class LanesDone(_Part):
     Attributes:
         generation: the checkpoint's. After a reset it counts for nothing.
         ordering_key: the columns by whose values rows belong to a lane; empty: the key columns.
-        done: of each lane the cursor of the last row that is done, None where none is; as many as there are lanes.
-        left: ids of the rows before the last of these that are not done, where an ordering key is set: its value may
+        done: of each lane the cursor of the last row that is done, None if none is; as many as there are lanes.
+        left: ids of the rows before the last of these that are not done, if an ordering key is set: its value may
             change while the row waits, and with it the lane.
     """
 
@@ -214,7 +214,7 @@ class Change(_Part):
 
 
 class Control(_Part):
-    """Whether the poller may work: paused by an operator, or halted because a batch failed `max_attempts` times.
+    """What keeps the poller from work: paused by an operator, or halted because a batch failed `max_attempts` times.
     `cancelled` is the fencing token of the tenure that a person cancelled: it commits nothing any more."""
 
     paused: bool = False
@@ -238,12 +238,12 @@ class State(_Part):
     dispatcher asks whether rows wait by the types that stand here. `columns` and `source_seen` of older versions are
     not read, and are gone with the next write.
 
-    `aside` are the rows that are tried again by themselves, `quarantine` those that wait for a person; `retrying` is
+    `aside` are the rows that are retried automatically, `quarantine` those that wait for a person; `retrying` is
     the id of the row that is tried now, and `delivered` counts the rows that were delivered while any was aside.
     `ordering_key` are the columns by whose values the listed rows were keyed; empty: by the key columns.
 
-    `unfinished` is set with the lease by a tick, and removed by the write that ends it with no row left: where nobody
-    holds the lease and it stands, rows are left, and do not wait for their schedule's next moment.
+    `unfinished` is set with the lease by a tick, and removed by the write that ends it with no row left: if no
+    worker holds the lease and it is set, rows are left, and do not wait for their schedule's next moment.
 
     `looked_at` is until when the moments of its schedule are done with, by the clock of the worker that wrote it: if a
     later one has passed, no worker ran, none came to its end, or rows lie above a bound that is held back. Only a

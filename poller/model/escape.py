@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 LONGEST_VALUE = 300
-"""How many characters of a value are shown."""
+"""The most characters of a value that are shown."""
 LONGEST_SENTENCE = 2_000
-"""How many characters of this library's own messages are shown."""
+"""The most characters of this library's own messages that are shown."""
 _SENTENCES = frozenset({"error", "reason", "message", "sentence"})
 
 

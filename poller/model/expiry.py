@@ -1,4 +1,4 @@
-"""Whether a lease may be taken (protocol 3). No agreement between clocks is needed: both times are the server's."""
+"""When a lease may be taken (protocol 3). No agreement between clocks is needed: both times are the server's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RELEASE_WINDOW = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether the lease may be taken, and if not yet, in how many seconds (None where that is unknown)."""
+    """The answer whether the lease may be taken, and if not yet, in how many seconds (None if that is unknown)."""
 
     free: bool
     takeover: bool = False
@@ -33,7 +33,7 @@ def availability(
 
     Args:
         lease: as it was read.
-        server_time: the server's clock at the answer; modified_at: when this version was written. None where the
+        server_time: the server's clock at the answer; modified_at: when this version was written. None if the
             store has no clock: then `unchanged_for` (seconds since we first saw this version) decides.
         timing: our own; its ttl is used where another program's document has neither ttl nor expiry.
     """

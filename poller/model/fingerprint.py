@@ -23,7 +23,7 @@ class DatabaseIdentity(BaseModel):
     """Which database it is, whatever the user, the driver and the options.
 
     `dialect`: the family (postgresql, mysql, sqlite, mssql); `host` in lower case; `port` with the dialect's
-    default filled in; `database` (for SQLite the absolute path, or `:memory:`). None where a dialect has no such thing.
+    default filled in; `database` (for SQLite the absolute path, or `:memory:`). None if a dialect has no such thing.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -60,7 +60,7 @@ class SourceDescription(BaseModel):
         return json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     def as_json(self) -> dict[str, Any]:
-        """As in the document, where the schema is called `schema`."""
+        """As in the document, which calls the schema `schema`."""
         data = self.model_dump(mode="json")
         data["schema"] = data.pop("schema_name")
         return data
@@ -83,8 +83,13 @@ class SourceDescription(BaseModel):
         base = None if self.configured is None else self.configured.model_copy(update=fields)
         return self.model_copy(update={**fields, "configured": base})
 
+    def of_capture(self, table: str) -> SourceDescription:
+        """Those of the changes of a table. When their table was made, only the server knows."""
+        left_open = (*self.left_open, "capture.made_at")
+        return self.model_copy(update={"capture": {"table": table, "made_at": None}, "left_open": left_open})
+
     def as_stored(self, fingerprint: str, stored: Mapping[str, Any] | None) -> SourceDescription | None:
-        """While the server was not asked: the description with a document's own values in the fields left open, where
+        """While the server was not asked: the description with a document's own values in the fields left open, if
         that is what the document's fingerprint hashes; else None."""
         if not self.left_open or not stored:
             return None
@@ -93,7 +98,7 @@ class SourceDescription(BaseModel):
         return filled if filled.fingerprint() == fingerprint else None
 
     def belongs(self, fingerprint: str, stored: Mapping[str, Any] | None) -> bool:
-        """Whether a checkpoint with this fingerprint and `source` belongs to this source, as far as that is known now:
+        """True if a checkpoint with this fingerprint and `source` belongs to this source, as far as that is known now:
         one without a fingerprint does, and one that was written before the server was asked."""
         if fingerprint in UNKNOWN_FINGERPRINTS or fingerprint == self.fingerprint():
             return True
@@ -105,16 +110,17 @@ class SourceDescription(BaseModel):
         base = self.as_configured()
         known = {name: said[name] for name in base.left_open if said.get(name) is not None}
         parts = {name.partition(".")[2]: value for name, value in known.items() if name.startswith("database.")}
-        return base.model_copy(
-            update={
-                "database": base.database.model_copy(update=parts),
-                "schema_name": known.get("schema", base.schema_name),
-            }
-        )
+        filled: dict[str, Any] = {
+            "database": base.database.model_copy(update=parts),
+            "schema_name": known.get("schema", base.schema_name),
+        }
+        if "capture.made_at" in known:
+            filled["capture"] = {**(base.model_extra or {})["capture"], "made_at": known["capture.made_at"]}
+        return base.model_copy(update=filled)
 
 
 def differences(stored: dict[str, Any] | None, configured: SourceDescription) -> list[FieldDifference]:
-    """The fields in which the document's `source` and the configuration differ; empty where the document does not
+    """The fields in which the document's `source` and the configuration differ; empty if the document does not
     describe its source. Nested fields are dotted (`database.host`). A field that the configuration leaves open differs
     only where the server was asked, now and when the document was written."""
     if not stored:

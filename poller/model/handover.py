@@ -6,7 +6,7 @@ what follows from what the handler did, and `verdict.ended` is the PUT after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
@@ -20,8 +20,9 @@ from poller.model.limits import LARGEST_BODY
 
 Mode: TypeAlias = Literal["block", "halt", "quarantine"]
 """`on_poison`: what happens to the row that fails."""
-Reach: TypeAlias = Callable[[Cursor], int]
-"""How many rows of the page stand at or before a cursor. The database compares, never this library."""
+Reach: TypeAlias = Mapping[tuple[object, ...], int]
+"""The number of rows of the page that are at or before each cursor that `concerned` names, by its `place`. The database
+compares, never this library; the reader asks it before a plan is made."""
 MOST_LISTED = 1000
 """So many rows at most a report may list: no call gets more, less those that are listed."""
 
@@ -31,18 +32,19 @@ class Plan:
     """What is done next with the rows behind the checkpoint.
 
     Attributes:
-        rows: handed over in one call; empty where none need to be.
+        rows: handed over in one call; empty if none need to be.
         passes: the rows that are passed if all goes well, in order: those handed over, following and listed.
         follows: of those passed, the ones that wait behind an earlier row of their key.
         gone: ids of listed rows that the table has no more and whose place is passed, each with how many rows of the
             plan stand before it.
-        drops: ids of listed rows of which a newer version is passed; gone by the PUT before the call.
+        drops: ids of listed rows whose newer version is passed; gone by the PUT before the call.
         done: of the rows passed, those that a lane has done already.
         lanes: how many of the rows passed stand up to the last row that a lane has done.
         window: as that PUT stores it.
         last: nothing of the window is left behind the rows passed.
         killed: the row alone was handed over before, and its process ended: it is not called again before that counts.
-        blocked: nothing can be done until a person makes room in the list.
+        blocked: nothing can be done until a person makes room in the list, or settles all rows if `alone`.
+        alone: its row concerns those of every key, and is handed over while no other waits.
         space: bytes that the document has left for rows that are listed, beside those that follow.
         crowded: for several lanes, and the document has no space for what they say of rows with cursors this long.
     """
@@ -58,18 +60,19 @@ class Plan:
     last: bool = True
     killed: bool = False
     blocked: bool = False
+    alone: bool = False
     space: int = LARGEST_BODY
     crowded: bool = False
 
     @property
     def is_plain(self) -> bool:
-        """Whether all rows passed are handed over, and no listed row is concerned: then the next plan needs no more of
+        """True if all rows passed are handed over, and no listed row is concerned: then the next plan needs no more of
         the PUT after the call than where the checkpoint stands."""
         return len(self.rows) == len(self.passes) and not (self.gone or self.drops)
 
     @property
     def is_for_lanes(self) -> bool:
-        """Whether its rows may be handed over in several lanes: whatever else is passed is listed or done already."""
+        """True if its rows may be handed over in several lanes: whatever else is passed is listed or done already."""
         others = self.follows or self.gone or self.drops or self.window is not None or self.blocked
         return bool(self.rows) and not others and not self.crowded
 
@@ -78,7 +81,7 @@ class Plan:
         return Plan(passes=self.passes[begin:end], lanes=max(0, self.lanes - begin))
 
     def count(self, passes: int) -> int:
-        """How many positions the first `passes` rows take."""
+        """The number of positions that the first `passes` rows take."""
         return passes + sum(1 for _, before in self.gone if before < passes)
 
     def places(self, passes: int) -> dict[str, int]:
@@ -89,6 +92,19 @@ class Plan:
             order.extend(id_ for id_, before in self.gone if before == index)
             order.append(row.id)
         return {id_: place for place, id_ in enumerate(order, 1)}
+
+
+def concerned(state: State, rows: Sequence[RowFacts]) -> Iterator[Cursor]:
+    """The cursors of the document whose place among the rows a plan needs."""
+    standing = window.standing(state)
+    if standing is not None:
+        yield from (standing.until, standing.suspect)
+        if standing.piece is not None:
+            yield standing.piece
+    yield from (cursor for cursor in lanes.done_up_to(state) if cursor is not None)
+    listed = [row for row in aside.listed(state).values() if row.at is None]
+    here = {row.id for row in rows} if listed else ()
+    yield from (row.cursor for row in listed if row.id not in here)
 
 
 def plan(
@@ -103,11 +119,11 @@ def plan(
 ) -> Plan:
     """Choose from the rows behind the checkpoint, at most a batch of them, in cursor order.
 
-    `entering`: before the acquire, where the attempts of the pending batch and a piece that was killed count.
-    `several`: for so many lanes, of which each takes some of the rows.
+    `entering`: before the acquire, if the attempts of the pending batch and a piece that was killed count.
+    `several`: the number of lanes; each takes some of the rows.
     """
     standing = window.standing(state)
-    until = reach(standing.until) if standing is not None else 0
+    until = reach[standing.until.place] if standing is not None else 0
     if standing is not None and until == 0:
         standing = None  # its rows have gone
     within = window.searchable(rows[:until]) if standing is not None else rows
@@ -117,15 +133,17 @@ def plan(
     if mode == "quarantine" or aside.waiting(state) > 0:
         space = aside.space(state, rows) if several == 1 else aside.space_of_lanes(state, rows, several)
     sorted_ = _Sorted(state, within, reach, limits, space=space)
+    suspect = 0
     if standing is not None:
         standing = window.killed(standing)
+        suspect = reach[standing.suspect.place]
     elif entering and state.delivery.attempts >= limits.max_attempts and window.searchable(rows):
         within = window.searchable(rows)
         if len(within) < len(rows):
             sorted_ = _Sorted(state, within, reach, limits, space=sorted_.space)
-        suspect = sorted_.hands[-1] if sorted_.hands else len(within) - 1
-        standing = window.opened(state, until=within[-1].cursor, suspect=within[suspect].cursor)
-    chosen, end = _chosen(standing, sorted_, reach)
+        suspect = (sorted_.hands[-1] if sorted_.hands else len(within) - 1) + 1
+        standing = window.opened(state, until=within[-1].cursor, suspect=within[suspect - 1].cursor)
+    chosen, end = _chosen(sorted_, suspect)
     if mode == "quarantine":
         many = aside.failing(state) >= limits.max_aside or sorted_.room <= 0
         most = 1 if many else max(1, MOST_LISTED - len(state.aside) - len(state.quarantine))
@@ -158,7 +176,8 @@ def plan(
 
 
 def _fitting(rows: Sequence[RowFacts], chosen: Sequence[int], space: int) -> int:
-    """How many of the chosen rows the document has space for, if all of them fail; at least one, which blocks alone."""
+    """The number of the chosen rows that the document has space for, if all of them fail; at least one, which blocks
+    alone."""
     if space == LARGEST_BODY or not chosen:
         return max(1, len(chosen))
     if isinstance(rows, aside.MeasuredRows) and len(chosen) * aside.entry_size(rows.longest()) <= space:
@@ -167,10 +186,10 @@ def _fitting(rows: Sequence[RowFacts], chosen: Sequence[int], space: int) -> int
     return max(1, sum(1 for size in sizes if size <= space))
 
 
-def _chosen(standing: Window | None, sorted_: _Sorted, reach: Reach) -> tuple[Sequence[int], int]:
-    """Which rows are handed over, all from the first one on where it is a range, and how many are passed with them."""
+def _chosen(sorted_: _Sorted, suspect: int) -> tuple[Sequence[int], int]:
+    """Which rows are handed over, all from the first one on where it is a range, and how many are passed with them.
+    `suspect`: the row that is searched for is one of so many; 0: none is."""
     hands = sorted_.hands
-    suspect = reach(standing.suspect) if standing is not None else 0
     if suspect == 0:
         return hands, sorted_.end
     before = [index for index in hands if index < suspect]
@@ -240,7 +259,7 @@ class _Sorted:
 
 def _gone(listed: Iterable[WaitingRow], rows: Sequence[RowFacts], reach: Reach) -> dict[str, int]:
     """Rows listed ahead of the checkpoint that the page has no more, each with how many rows of it stand before. A
-    source that cannot say so may put it too early: it stands behind the rows of its key that were listed before it, at
+    source that cannot say so may put it too early: it is behind the rows of its key that were listed before it, at
     least, as these are listed in order."""
     here = {row.id: place for place, row in enumerate(rows, 1)}
     gone: dict[str, int] = {}
@@ -249,13 +268,14 @@ def _gone(listed: Iterable[WaitingRow], rows: Sequence[RowFacts], reach: Reach) 
         if row.at is None:
             place = here.get(row.id)
             if place is None:
-                place = gone[row.id] = max(reach(row.cursor), last.get(row.key, 0))
+                at = reach.get(row.cursor.place, len(rows) + 1)  # else it stands on the page, behind these rows
+                place = gone[row.id] = max(at, last.get(row.key, 0))
             last[row.key] = max(place, last.get(row.key, 0))
     return gone
 
 
 def begun(state: State, chosen: Plan) -> State:
-    """The PUT before the call: older versions are dropped, and the window names the piece. Failures are counted anew
+    """The PUT before the call: older versions are dropped, and the window names the piece. Failures are counted again
     for another suspect."""
     state = aside.without(aside.parking_ended(state), chosen.drops)
     former = window.standing(state)
@@ -267,7 +287,7 @@ def begun(state: State, chosen: Plan) -> State:
 
 
 def entered(state: State, chosen: Plan, tries: WaitingRow | None) -> State:
-    """The same in the acquire's PUT, where a row aside may be tried before the batch: then that row is named. A window
+    """The same in the acquire's PUT, if a row aside may be tried before the batch: then that row is named. A window
     is opened here in any case."""
     if tries is None:
         return begun(state, chosen)

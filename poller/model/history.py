@@ -30,7 +30,7 @@ def noted(
     """The state with one commit more in its history.
 
     Args:
-        rows, batches, handler_seconds: what was delivered. last: when the last row of it was stamped; None where the
+        rows, batches, handler_seconds: what was delivered. last: when the last row of it was stamped; None if the
             cursor is not a time. now: the store's clock. Where it went back, the newest entry takes the commit.
     """
     at, before = begin_of(now), state.history[-1] if state.history else None

@@ -29,7 +29,7 @@ class HistoryEntry(BaseModel):
         at: when the five minutes begin, by the store's clock.
         rows, batches: delivered, calls that failed not counted.
         handler_seconds: that the handler took for them, of all lanes together.
-        lag_seconds: how old the last row of a commit was when it landed, at most; None where a cursor is not a time.
+        lag_seconds: how old the last row of a commit was when it was written, at most; None if a cursor is not a time.
         token, owner: the fencing token of the last commit, and whose it was.
     """
 

@@ -1,6 +1,6 @@
 """What the end of a call means (failures 1 to 4, 6 and 7): one rule for one lane and for many.
 
-The rows of a call in one of several lanes do not stand at the checkpoint, so it passes none: the lane leaves behind
+The rows of a call in one of several lanes are not at the checkpoint, so it passes none: the lane leaves behind
 those that are done or listed, and the checkpoint passes them once everything before them is. Whatever else failed there
 is tried again from the checkpoint on, in one lane.
 """
@@ -47,7 +47,7 @@ def judge(
 
 
 def tried(id_: str, report: Report, *, jitter: float) -> Verdict:
-    """What a try of a row came to that is aside."""
+    """What an attempt of a row came to that is aside."""
     if report.end == "later":
         return Verdict(tried=id_, retry="later", seconds=report.seconds, jitter=jitter)
     worked = report.end != "raised" and not report.failed and not report.rejected
@@ -208,7 +208,7 @@ class _Rule:
         )
 
     def _upto(self, row: RowFacts) -> int:
-        """How many rows are passed with this one as the last."""
+        """The number of rows that are passed with this one as the last."""
         return self._plan.passes.index(row) + 1
 
     def _has_room(self, row: RowFacts) -> bool:

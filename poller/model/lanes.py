@@ -6,7 +6,7 @@ of the rows behind the checkpoint are done: those of the lane up to there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 from poller.model.aside import SPARE_OF_LANES, RowFacts, delivered
 from poller.model.cursor import Cursor
@@ -28,7 +28,7 @@ def lane_of_key(hashed: str, lanes: int) -> int:
 
 
 def usable(state: State, columns: Sequence[str]) -> State:
-    """Without what is known of lanes, where it is of an earlier generation or of another ordering key: those rows come
+    """Without what is known of lanes, if it is of an earlier generation or of another ordering key: those rows come
     again. `columns`: of the ordering key; empty: the key columns."""
     known = state.delivery.lanes
     if known is None or (known.generation == state.checkpoint.generation and known.ordering_key == tuple(columns)):
@@ -36,13 +36,19 @@ def usable(state: State, columns: Sequence[str]) -> State:
     return _with(state, None)
 
 
-def done(state: State, rows: Sequence[RowFacts], reach: Callable[[Cursor], int]) -> tuple[frozenset[int], int]:
-    """Which of the rows behind the checkpoint are done, by their index, and how many rows stand up to the last cursor
-    of a lane. `reach`: how many of them stand at or before a cursor."""
+def done_up_to(state: State) -> Sequence[Cursor | None]:
+    """The cursor of each lane up to which it has done its rows, as the document says of this generation."""
     known = state.delivery.lanes
-    if known is None or not known.done or known.generation != state.checkpoint.generation:
+    return () if known is None or known.generation != state.checkpoint.generation else known.done
+
+
+def done(state: State, rows: Sequence[RowFacts], reach: Mapping[tuple[object, ...], int]) -> tuple[frozenset[int], int]:
+    """Which of the rows behind the checkpoint are done, by their index, and how many rows stand up to the last cursor
+    of a lane. `reach`: see `poller.model.handover.Reach`."""
+    known = state.delivery.lanes
+    ends = [0 if cursor is None else reach[cursor.place] for cursor in done_up_to(state)]
+    if known is None or not ends:
         return frozenset(), 0
-    ends = [0 if cursor is None else reach(cursor) for cursor in known.done]
     last = max(ends)
     lanes = len(ends)
     behind = (at for at, row in enumerate(rows[:last]) if at < ends[lane_of(row, lanes)])

@@ -1,9 +1,9 @@
-"""For how long the rows of a poller have waited, by its schedule and by what made progress.
+"""The time that the rows of a poller have waited, by its schedule and by what made progress.
 
 A row waits since the first moment of the schedule after it could be read: no earlier than the document was created, or
 the checkpoint moved. It is *stalled* since the first moment after the last progress too: a commit, a resume or a reset.
-The end of the pause after a failed call is no progress. Rows that an interrupted tick left (`unfinished`) wait for no
-schedule: `poller run` and the dispatcher look for them within 5 minutes of the lease's end.
+The end of the pause after a failed call is not a progress. Rows that an interrupted tick left (`unfinished`) wait for
+no schedule: `poller run` and the dispatcher look for them within 5 minutes of the lease's end.
 
 All moments are the store's clock; ages are seconds of the database's own clock.
 """
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 BETWEEN = timedelta(minutes=5)
-"""How long after a lease's end `poller run` and the dispatcher may take to find the rows that were left."""
+"""The time after a lease's end in which `poller run` and the dispatcher find the rows that were left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How long something has waited.
+    """The time that something has waited.
 
     Attributes:
         since: the first moment of the schedule from which on a tick should have delivered it; None if nothing waits.
@@ -43,7 +43,7 @@ def waited(
     *,
     left_until: datetime | None = None,
 ) -> Wait:
-    """How long what could be delivered `since` has waited.
+    """The time that what could be delivered `since` has waited.
 
     Args:
         progress: when the poller last made some. following: the schedule's first moment after one. left_until: when the

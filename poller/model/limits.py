@@ -35,7 +35,7 @@ LONGEST_REASON = 4096
 LONGEST_CURSOR = 100_000
 """Bytes of a cursor with its key: the document holds it up to five times, and each record of a change does."""
 DEEPEST = 64
-"""How many levels of objects and lists."""
+"""The most levels of objects and lists."""
 LONGEST_INTEGER = 100
 """Digits of an integer. Keys are integers of up to 64 bits (Oracle: 38 digits), so they may exceed 2^53; this library's
 own counts may not (`HIGHEST_COUNT`)."""
@@ -49,8 +49,8 @@ def read_json(body: bytes, largest: int = LARGEST_BODY) -> Any:
     """Parse JSON.
 
     Raises: NotBoundedJson for more than `largest` bytes, `MOST_VALUES` values, `DEEPEST` levels or `LONGEST_INTEGER`
-    digits; for a name that occurs twice in one object, numbers that are not finite and halves of surrogate pairs, none
-    of which could be written back unchanged; and for other text than JSON.
+    digits; for a name that occurs twice in one object, numbers that are not finite and halves of surrogate pairs, which
+    could not be written back unchanged; and for other text than JSON.
     """
     if len(body) > largest:
         raise NotBoundedJson(f"is larger than {largest:,} bytes")
@@ -81,13 +81,13 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 def values_of(body: bytes) -> int:
-    """How many values a JSON text has at most: text in it counts only where there would be too many."""
+    """The number of values that a JSON text has at most: text in it counts only where there would be too many."""
     found = _values(body)
     return found if found <= MOST_VALUES else _values(_STRING.sub(b"", body))
 
 
 def _values(text: bytes) -> int:
-    """How many values a JSON text has at most: each but the first follows one of these."""
+    """The number of values that a JSON text has at most: each but the first follows one of these."""
     return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
@@ -108,7 +108,7 @@ def newest_lines(newest_first: Iterable[str], limit: int | None) -> list[str]:
 
 
 def longest_line(limit: int | None) -> int:
-    """How many characters of a line are read."""
+    """The most characters of a line that are read."""
     return LARGEST_BODY if limit is None else LONGEST_LINE
 
 

@@ -54,7 +54,7 @@ def is_ahead(at: datetime, now: datetime) -> bool:
 
 
 def remembered(before: Seen | None, facts: PollerFacts) -> tuple[Seen, PollerFacts]:
-    """What to remember after a look, and its facts with what only the memory says: whether a number is looked at for
+    """What to remember after a check, and its facts with what only the memory says: whether a number is looked at for
     the first time. A document or a database that did not answer changes nothing of it."""
     seen = (before or Seen()).until(facts.now)
     if facts.config or facts.store or facts.document not in {"there", "none"}:

@@ -1,10 +1,12 @@
-"""Names of the parts of a backfill, each of which has a state document: `replay-2of3`."""
+"""Names of the parts of a backfill, each with a state document, such as `replay-2of3`; and how one says its end."""
 
 from __future__ import annotations
 
 import re
 
 MOST_PARTS = 32
+FINISHED = "backfill_finished_at"
+"""The key in a checkpoint's metadata that says that every row was delivered, and when."""
 _PART = re.compile(r"-(\d{1,2})of(\d{1,2})$")
 
 

@@ -62,7 +62,7 @@ class Landing:
 
     @property
     def positions(self) -> int:
-        """How many positions they take."""
+        """The number of positions that they take."""
         return self.plan.count(self.verdict.passes) if self.verdict.moves else 0
 
 
@@ -99,7 +99,7 @@ class Put:
 
     @property
     def batch_id(self) -> str:
-        """Of the last call of which it says something."""
+        """The batch id of the last call that it says something of."""
         named = [*self.landings, *self.failed]
         known = [*(call.batch_id for call in self.calls), *(landing.batch_id for landing in named)]
         return known[-1] if known else ""

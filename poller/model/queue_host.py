@@ -1,12 +1,13 @@
 """What `host.json` must say where work comes by a queue (`[functions] mode = "queue"`). Pure.
 
-Facts: https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-queue#host-json
+Facts: https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-queue#host-json and
+https://learn.microsoft.com/azure/azure-functions/functions-concurrency#dynamic-concurrency
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ BATCH_SIZE = 16
 """The host's own `batchSize`; its `newBatchThreshold` is half of the batch size."""
 MOST_AT_ONCE = 32
 """The largest `batchSize` with which the host starts."""
+QUEUES = ("extensions", "queues")
+"""Where host.json has the settings of queue triggers."""
+DYNAMIC = ("concurrency", "dynamicConcurrencyEnabled")
 _SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2}):(\d{1,2}(?:\.\d+)?)")
 EXAMPLE = (
     '"extensions": {"queues": {"batchSize": 4, "newBatchThreshold": 0, "maxPollingInterval": "00:00:02", '
@@ -47,7 +51,7 @@ def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: in
                 '"extensionBundle": {"id": "Microsoft.Azure.Functions.ExtensionBundle", "version": "[4.*, 5.0.0)"}',
             )
         )
-    encoding = _setting(host, environ, "messageEncoding", "base64")
+    encoding = _setting(host, environ, (*QUEUES, "messageEncoding"), "base64")
     if str(encoding).lower() != "base64":
         found.append(
             Refusal(
@@ -56,8 +60,8 @@ def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: in
                 'Remove it, or set "base64".',
             )
         )
-    batch = _number(_setting(host, environ, "batchSize", BATCH_SIZE))
-    more = _number(_setting(host, environ, "newBatchThreshold", None if batch is None else batch // 2))
+    batch = _number(_setting(host, environ, (*QUEUES, "batchSize"), BATCH_SIZE))
+    more = _number(_setting(host, environ, (*QUEUES, "newBatchThreshold"), None if batch is None else batch // 2))
     if batch is not None and more is not None and not (0 < batch <= MOST_AT_ONCE and more >= 0):
         found.append(
             Refusal(
@@ -75,7 +79,16 @@ def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: in
                 f"{EXAMPLE}, or raise the app setting PYTHON_THREADPOOL_THREAD_COUNT.",
             )
         )
-    pause = _seconds(_setting(host, environ, "maxPollingInterval", "00:01:00"))
+    if str(_setting(host, environ, DYNAMIC, False)).lower() == "true":
+        found.append(
+            Refusal(
+                ".".join(DYNAMIC),
+                "is true: the host then ignores batchSize and newBatchThreshold, and may take more messages than the "
+                "worker has threads",
+                'Remove it, or set "concurrency": {"dynamicConcurrencyEnabled": false}.',
+            )
+        )
+    pause = _seconds(_setting(host, environ, (*QUEUES, "maxPollingInterval"), "00:01:00"))
     if pause is None or pause > MOST_SECONDS:
         found.append(
             Refusal(
@@ -87,13 +100,13 @@ def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: in
     return found
 
 
-def _setting(host: Mapping[str, Any], environ: Mapping[str, str], key: str, default: object) -> object:
-    name = f"AzureFunctionsJobHost__extensions__queues__{key}".lower()
+def _setting(host: Mapping[str, Any], environ: Mapping[str, str], path: Sequence[str], default: object) -> object:
+    name = "__".join(("AzureFunctionsJobHost", *path)).lower()
     for setting, value in environ.items():
         if setting.lower() == name:
             return value
     inner: object = host
-    for part in ("extensions", "queues", key):
+    for part in path:
         inner = inner.get(part) if isinstance(inner, Mapping) else None
     return default if inner is None else inner
 

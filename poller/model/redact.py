@@ -12,9 +12,9 @@ from functools import cache
 from poller.model.escape import shown
 
 LIMIT = 300
-"""How many characters are kept."""
+"""The number of characters that are kept."""
 BEYOND = 8192
-"""How many characters after those are searched for secrets too."""
+"""The number of characters after those that are searched for secrets too."""
 LONGEST_SECRET = 4096
 """Characters. Where a longer text is cut, a secret up to this long may lose its end, and not be recognised."""
 
@@ -176,7 +176,7 @@ def first_line(text: str, limit: int = LIMIT) -> str:
 
 
 def said(error: object) -> str:
-    """The text of an error, or of what a handler gave for one; empty where its `__str__` fails."""
+    """The text of an error, or of what a handler gave for one; empty if its `__str__` fails."""
     try:
         return str.__str__(str(error))  # a subclass of str may raise in any method
     except BaseException:  # noqa: BLE001 - an exception's own __str__ may raise anything, SystemExit too
@@ -184,5 +184,5 @@ def said(error: object) -> str:
 
 
 def error_line(error: BaseException) -> str:
-    """An error's text as `first_line`; empty where its `__str__` fails."""
+    """An error's text as `first_line`; empty if its `__str__` fails."""
     return first_line(said(error))

@@ -61,4 +61,4 @@ def _json(texts: tuple[str | None, ...]) -> str:
 
 
 _PLAIN = re.compile(r"[ !#-\[\]-~]*", re.ASCII).fullmatch
-"""Whether a text stands in JSON as it is, between quotation marks."""
+"""True if a text is in JSON as it is, between quotation marks."""

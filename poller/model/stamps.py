@@ -36,7 +36,7 @@ class Kept(datetime):
 
 
 def later(moment: datetime, seconds: float) -> datetime:
-    """The moment `seconds` later; Python's last moment, where that lies beyond."""
+    """The moment `seconds` later; Python's last moment, if that lies beyond."""
     try:
         return moment + timedelta(seconds=seconds)
     except OverflowError:

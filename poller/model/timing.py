@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Timeout:
-    """How long one attempt may take: to connect, and for each receive, in seconds (protocol, "Facts")."""
+    """The time that one attempt may take: to connect, and for each receive, in seconds (protocol, "Facts")."""
 
     connect: float
     read: float
@@ -15,7 +15,7 @@ class Timeout:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a lease lasts and how often it is renewed, in seconds.
+    """The time that a lease lasts and how often it is renewed, in seconds.
 
     Raises: ValueError, starting with the configuration's key, for numbers with which a single slow answer would lose
     the lease (protocol 13).
@@ -53,7 +53,7 @@ class Timing:
 
     @property
     def tenure(self) -> float:
-        """How long the owner itself trusts a lease, from before its first send: ttl less grace."""
+        """The time that the owner itself trusts a lease, from before its first send: ttl less grace."""
         return self.ttl - self.grace
 
     @property

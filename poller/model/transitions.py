@@ -1,7 +1,7 @@
 """What may happen to a state document, as pure functions: `(State, ..., now) -> State`.
 
 `now` is the store's clock as the caller estimates it. Nothing here reads a clock, draws a number or talks to a store,
-so each rule can be tested by itself. The caller writes the result under the tag of the state it was made from.
+so each rule can be tested alone. The caller writes the result under the tag of the state it was made from.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from poller.model.fingerprint import SourceDescription
 from poller.model.stamps import later, stamp
 
 REMEMBER_EVERY = timedelta(minutes=1)
-"""How often an idle poller may store what it knows of the bound."""
+"""The least time between two writes in which an idle poller stores what it knows of the bound."""
 WEEK = timedelta(days=7)
-"""A document that was not written for so long is written once more, as it is: a rule of the storage account that
+"""A document that was not written for a week is written once more, as it is: a rule of the storage account that
 deletes what was not modified for some weeks finds exactly the pollers that have nothing to do."""
 
 
@@ -33,7 +33,7 @@ def create(
     memory: dict[str, Any] | None = None,
     facts: dict[str, Any] | None = None,
 ) -> State:
-    """A first document: nothing delivered, nobody at work, token 0. `cursor` is what `start_from` means, `memory`
+    """A first document: nothing delivered, no worker at work, token 0. `cursor` is what `start_from` means, `memory`
     what the source knows of its bound, `facts` of what a cursor rests on. `ttl` is how long leases last: a worker that
     finds this version put back by hand waits that long, whatever its own configuration says."""
     return State(
@@ -142,7 +142,7 @@ def rewritten(state: State, now: datetime) -> State:
 
 
 def may_remember(state: State, *, now: datetime) -> bool:
-    """Whether to write for that: at most once a minute, the only exception to "idle writes nothing"."""
+    """True if that is worth a write: at most once a minute, the only exception to "idle writes nothing"."""
     kept_at = (state.bound or {}).get("kept_at")
     try:
         return kept_at is None or abs(now - datetime.fromisoformat(kept_at)) >= REMEMBER_EVERY
@@ -179,8 +179,8 @@ def times(count: int) -> str:
 
 
 def halt(state: State, *, reason: str, now: datetime) -> State:
-    """No further tick starts until an operator resumes. Only for a lease that nobody trusts any more. A pause keeps its
-    `by` and `reason`: it is the operator's, and outlives the halt."""
+    """No further tick starts until an operator resumes. Only for a lease that its worker trusts no longer. A pause
+    keeps its `by` and `reason`: it is the operator's, and outlives the halt."""
     who = {} if state.control.paused else {"by": "poller", "reason": reason, "at": now}
     control = state.control.model_copy(update={"halted": True, **who})
     return _emptied(state.model_copy(update={"control": control}), now)
@@ -226,7 +226,7 @@ def resume(state: State, *, change: Change, now: datetime) -> State:
 
 
 def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime) -> State:
-    """An operator moves the checkpoint, in either direction. The token grows, so that whoever was at work is fenced;
+    """An operator moves the checkpoint, in either direction. The token grows, so that the worker at work is fenced;
     the generation grows, so that even a reset to the same place is a change. A halt ends: its batch is not pending.
     What was aside waits for a person from now on (failures 10)."""
     control = state.control.model_copy(update={"last_change": change})
@@ -265,7 +265,7 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
 
 
 def rebind(state: State, *, source: SourceDescription, change: Change, now: datetime) -> State:
-    """The same cursor is declared to belong to a changed source; fences whoever was at work."""
+    """The same cursor is declared to belong to a changed source; fences the worker at work."""
     control = state.control.model_copy(update={"last_change": change})
     # What is known of one database's transactions and clock does not hold for another.
     delivery = state.delivery.model_copy(update={"lanes": None})
@@ -296,7 +296,7 @@ def hold(state: State, *, owner_id: str, ttl: float, now: datetime) -> State:
 
 
 def still_held(held: State, found: State) -> bool:
-    """Whether a document that another program changed is still the same tenure: same owner, token and checkpoint,
+    """True if a document that another program changed is still the same tenure: same owner, token and checkpoint,
     neither released nor cancelled. Then an operator changed it, and our change may be made again (protocol 2)."""
     return (
         found.lease.owner_id == held.lease.owner_id

@@ -92,7 +92,7 @@ def opens(plan: Plan, verdict: Verdict) -> tuple[RowFacts, ...]:
 
 
 def apply(state: State, plan: Plan, verdict: Verdict, *, limits: Limits, now: datetime) -> State:
-    """What a verdict changes beside checkpoint, lease, error and halt; a checkpoint that it moves stands behind the
+    """What a verdict changes beside checkpoint, lease, error and halt; a checkpoint that it moves is behind the
     rows already."""
     if verdict.tried is not None:
         return _tried(state, verdict.tried, verdict, limits=limits, now=now)
@@ -111,7 +111,7 @@ def apply(state: State, plan: Plan, verdict: Verdict, *, limits: Limits, now: da
 
 
 def _tried(state: State, id_: str, verdict: Verdict, *, limits: Limits, now: datetime) -> State:
-    """A row aside was handed over by itself (failures 5)."""
+    """A row aside was handed over alone (failures 5)."""
     if verdict.worked:
         return aside.worked(state, id_)
     if verdict.retry == "later":
@@ -150,7 +150,7 @@ def _retried(state: State, verdict: Verdict, *, limits: Limits, now: datetime) -
 
 
 def passed(state: State, plan: Plan, passes: int, done: int, now: datetime) -> State:
-    """What every PUT that passes rows changes; the checkpoint stands behind them already."""
+    """What every PUT that passes rows changes; the checkpoint is behind them already."""
     position = min(state.checkpoint.position + plan.count(passes), HIGHEST_COUNT)
     known = state.aside or state.quarantine or plan.follows
     at = _positions(state, plan, passes) if known else {}

@@ -14,10 +14,10 @@ PATIENCE = 300.0
 """Seconds, beside `lease_ttl`, without progress, from which on a poller is unhealthy."""
 TABLE = (
     "misconfigured", "store_away", "unreadable", "halted", "other_source", "source_away", "source_unreadable",
-    "source_behind", "blocked", "failing", "crashing", "hung", "never_ran", "late", "not_retried", "clock_behind",
-    "quarantine_full", "bound_held", "silent", "cancelling", "pausing", "paused", "quarantined", "unread", "two_apps",
-    "reserved", "working", "new", "scheduled", "behind", "settling", "idle", "moved", "set_aside", "finished",
-    "not_running",
+    "capture_gap", "source_behind", "blocked", "failing", "crashing", "hung", "never_ran", "late", "not_retried",
+    "clock_behind", "quarantine_full", "bound_held", "silent", "cancelling", "pausing", "paused", "quarantined",
+    "unread", "two_apps", "reserved", "working", "new", "scheduled", "behind", "settling", "idle", "moved", "set_aside",
+    "finished", "not_running",
 )  # fmt: skip
 """The names of all conditions, those that stand first in a view first."""
 
@@ -44,7 +44,7 @@ class PollerLimits:
 
     @property
     def patience(self) -> float:
-        """How long a poller may go without progress while rows wait."""
+        """The time that a poller may go without progress while rows wait."""
         return PATIENCE + self.ttl
 
 
@@ -66,7 +66,8 @@ class PollerFacts:
         clock_back: seconds until the database's clock is where it was.
         unfinished: whether an interrupted tick left rows. left_until: when its lease ended or ends.
         first_look: whether a number as cursor is looked at for the first time: since when its rows wait is not known.
-        two_apps: what another configuration is that works under the same name. finished: of a backfill.
+        two_apps: what another configuration is that works under the same name.
+        finished: of a backfill. goes_on: the command that goes on with one, which holds its range: an operator's.
     """
 
     name: str
@@ -74,7 +75,7 @@ class PollerFacts:
     config: str | None = None
     store: Literal["away", "denied"] | None = None
     document: Literal["there", "none", "gone", "unreadable", "newer"] = "there"
-    source: Literal["away", "error", "other", "unasked"] | None = None
+    source: Literal["away", "error", "gap", "other", "unasked"] | None = None
     trouble: str | None = None
     step: str | None = None
     differs: str | None = None
@@ -122,6 +123,7 @@ class PollerFacts:
     first_look: bool = False
     two_apps: str | None = None
     finished: bool = False
+    goes_on: str | None = None
 
     @property
     def progress(self) -> datetime | None:
@@ -169,7 +171,7 @@ class PollerView:
 
     @property
     def sentence(self) -> str:
-        """Of the first condition."""
+        """The sentence of the first condition."""
         return self.conditions[0].sentence
 
     @property

@@ -15,7 +15,7 @@ _LONGEST = 365_000
 
 
 def in_utc(at: datetime) -> datetime:
-    """The same in UTC; the first or last moment of Python's, where it lies beyond."""
+    """The same in UTC; the first or last moment of Python's, if it lies beyond."""
     try:
         return at.astimezone(UTC)
     except OverflowError:
@@ -47,7 +47,7 @@ def to_the_minute(at: datetime) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """How long something has taken, or will take, to the second at most; it never says less than nothing."""
+    """The time that something has taken, or will take, to the second at most; it never says less than nothing."""
     if seconds is None or math.isnan(seconds):
         return "an unknown time"
     if seconds < 119.5:
@@ -74,6 +74,6 @@ def took(seconds: float | None) -> str:
 
 
 def ago(at: datetime, now: datetime) -> str:
-    """How long before `now` it was: `3 min ago`; or in what time it comes: `in 40 s`."""
+    """The age of a moment before `now`: `3 min ago`; or in what time it comes: `in 40 s`."""
     seconds = (in_utc(now) - in_utc(at)).total_seconds()
     return f"in {span(-seconds)}" if seconds < -1 else f"{span(seconds)} ago"

@@ -32,7 +32,7 @@ def standing(state: State) -> Window | None:
 
 
 def alone(state: State) -> Cursor | None:
-    """The row that was handed over alone and failed, where the poller cannot pass it; None where none is known."""
+    """The row that was handed over alone and failed, if the poller cannot pass it; None if none is known."""
     found = standing(state)
     return found.suspect if found is not None and backoff.failures_of(state) else None
 
@@ -60,7 +60,7 @@ def killed(window: Window) -> Window:
 
 
 def half(rows: int) -> int:
-    """How many of the rows up to the suspect are handed over next."""
+    """The number of the rows up to the suspect that are handed over next."""
     return max(1, rows // 2)
 
 
@@ -75,7 +75,7 @@ def suspected(window: Window, suspect: Cursor) -> Window:
 
 
 def moved(window: Window, after: Cursor | None) -> Window:
-    """A commit passed rows of the window: what is left of it stands behind them."""
+    """A commit passed rows of the window: what is left of it is behind them."""
     return window.model_copy(update={"after": after, "piece": None})
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "BatchStarted",
     "Began",
     "BoundHeld",
+    "CaptureGapMet",
     "ClockWentBack",
     "CommitUnknown",
     "Emitter",
@@ -66,7 +67,7 @@ logger = logging.getLogger("poller")
 BUSY_HERE = "a batch of this poller still runs in this process"
 """The `error` of a tick `held_elsewhere` where the owner is this very process."""
 LONGEST_LOGGED = 20_000
-"""How many characters of an error that ends nothing are logged: searching more for secrets takes time."""
+"""The most characters of an error that ends nothing that are logged: searching more for secrets takes time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -123,7 +124,7 @@ class Began(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class LeaseAcquired(TenureEvent):
-    """This worker has the lease, which nobody held."""
+    """This worker has the lease, which was free."""
 
     name: ClassVar[str] = "lease_acquired"
     level: ClassVar[int] = logging.DEBUG
@@ -259,8 +260,8 @@ class BatchCommitted(TenureEvent):
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class HandlerFailed(TenureEvent):
     """A call of the handler failed, or named rows that did; what is not done comes again. `key`: of the row that
-    failed, where one alone did, or of the first that was named, as `batch.key` says it. `failed`: how many rows were
-    named; null where the whole call failed. `trace`: its traceback, from the handler's own code on, without secrets;
+    failed, if one alone did, or of the first that was named, as `batch.key` says it. `failed`: how many rows were
+    named; null if the whole call failed. `trace`: its traceback, from the handler's own code on, without secrets;
     null where `error_text` is false, or there is none."""
 
     name: ClassVar[str] = "handler_failed"
@@ -275,8 +276,8 @@ class HandlerFailed(TenureEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class RowSetAside(TenureEvent):
-    """A row was passed without success: it is tried again by itself (failures 4), or follows one that is (`behind`).
-    `row` is its id, by which `poller quarantine` takes it, `key` what `batch.key` says of it, where it is known."""
+    """A row was passed without success: it is retried automatically (failures 4), or follows one that is (`behind`).
+    `row` is its id, by which `poller quarantine` takes it, `key` what `batch.key` says of it, if it is known."""
 
     name: ClassVar[str] = "row_set_aside"
     level: ClassVar[int] = logging.WARNING
@@ -343,11 +344,13 @@ class PollerHalted(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class AuditFailed(PollerEvent):
-    """A record for the audit trail could not be written; work continues without it."""
+    """A record for the audit trail could not be written; work continues without it. `record`: what it says; of an
+    operator's change also by whom, and which backup holds what it replaced."""
 
     name: ClassVar[str] = "audit_failed"
     level: ClassVar[int] = logging.WARNING
     error: str
+    record: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -438,6 +441,17 @@ class TableReplaced(PollerEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class CaptureGapMet(PollerEvent):
+    """Changes of a captured table were missed, or may be: the poller stops before them, in every tick, until a person
+    says how to go on. `change`: the number of the change before which it stops; None if it is not one change."""
+
+    name: ClassVar[str] = "capture_gap"
+    level: ClassVar[int] = logging.ERROR
+    change: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class TickFinished(PollerEvent):
     """One tick is over; the fields are those of `TickResult`."""
 
@@ -500,7 +514,7 @@ class Emitter:
 
 
 raised: ContextVar[bool] = ContextVar("poller_raised", default=False)
-"""Whether the caller of the tick raises its failure again, so that its host logs it with its traceback: then the log
+"""True if the caller of the tick raises its failure again, so that its host logs it with its traceback: then the log
 has it only once (see `log_events`)."""
 
 

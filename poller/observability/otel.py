@@ -1,11 +1,11 @@
 """Metrics and traces through OpenTelemetry's interface: nothing happens until the process has an SDK, which `telemetry`
-installs where it is asked for, or the application by itself.
+installs if it is configured, or the application itself.
 
 Metrics of a poller (attribute `poller.name` on each): `poller.ticks` by `outcome`, `poller.rows`, `poller.batches`,
 `poller.handler.duration` in seconds, `poller.handler.attempts` by `outcome` (returned, failed), `poller.lag` in
 seconds, `poller.pending` rows, `poller.bound.age` in seconds by `bound.kind`, `poller.late_rows` found by the last
-recheck, `poller.aside` rows that are tried again by themselves, `poller.quarantine.pending` rows that wait for a
-person, `poller.quarantine.limit` how many may wait in all, `poller.quarantine.rows` by `action` (aside, condemned,
+recheck, `poller.aside` rows that are retried automatically, `poller.quarantine.pending` rows that wait for a
+person, `poller.quarantine.limit` how many may wait in all, `poller.quarantine.rows` by `action` (aside, quarantined,
 delivered, replayed, discarded), `poller.lease.acquisitions` by `outcome` (taken, taken_over, held_elsewhere),
 `poller.lease.losses` and `poller.stale_writes` by `reason`, `poller.severity` (0: well, 1: a warning, 2: unhealthy) and
 `poller.condition` (1 by `condition` and `severity`, for each that is not well) after each tick and each look at the
@@ -82,10 +82,10 @@ class MetricsObserver:
         self._settled = count("poller.quarantine.rows", unit="{row}", description="rows that failed, by what became")
         self._events = count("poller.events", description="what should be rare, by event")
         gauges.add("poller.lag", unit="s", description="age of the oldest row not yet delivered")
-        gauges.add("poller.pending", unit="{row}", description="rows pending, up to a cap")
+        gauges.add("poller.pending", unit="{row}", description="rows not yet delivered, up to a cap")
         gauges.add("poller.bound.age", unit="s", description="how far the bound lies behind")
         gauges.add("poller.late_rows", unit="{row}", description="under the cursor, undelivered")
-        gauges.add("poller.aside", unit="{row}", description="tried again by themselves")
+        gauges.add("poller.aside", unit="{row}", description="retried automatically")
         gauges.add("poller.quarantine.pending", unit="{row}", description="wait for a person")
         gauges.add("poller.quarantine.limit", unit="{row}", description="how many may wait in all")
         self._pictures = Pictures(meter, now)
@@ -123,7 +123,7 @@ class MetricsObserver:
             self._events.add(1, {**name, "event": event.name})
 
     def _begin(self, poller: str) -> None:
-        """What alerts count begins at 0: from nothing to 1 is no increase to those who read it."""
+        """What alerts count begins at 0: from nothing to 1 is not an increase to a monitor."""
         self._begun.add(poller)
         name = {"poller.name": poller}
         self._rows.add(0, name)
@@ -139,11 +139,11 @@ class MetricsObserver:
                     counter.add(0, {**name, label: value})
 
     def expect(self, poller: str, *, max_quarantined: int) -> None:
-        """How many rows of this poller may wait, as it is configured."""
+        """The number of rows of this poller that may wait, as it is configured."""
         self._limits[poller] = max_quarantined
 
     def row_settled(self, poller: str, action: str, rows: int = 1) -> None:
-        """What became of rows that failed: aside, condemned, delivered, replayed or discarded."""
+        """What became of rows that failed: aside, quarantined, delivered, replayed or discarded."""
         self._settled.add(rows, {"poller.name": poller, "action": action})
 
     def call_returned(self, poller: str) -> None:
@@ -151,7 +151,7 @@ class MetricsObserver:
         self._calls.add(1, {"poller.name": poller, "outcome": "returned"})
 
     def looked(self, poller: str, picture: Picture) -> None:
-        """What a look at a poller found."""
+        """Note what a check of a poller found."""
         self._pictures.looked(poller, picture)
 
     def ticked(self, poller: str, judge: Callable[[], Picture | None], due: Callable[[], float]) -> None:

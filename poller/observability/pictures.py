@@ -69,7 +69,7 @@ class Pictures:
         )
 
     def looked(self, poller: str, picture: Picture) -> None:
-        """What a look found now."""
+        """Note what a check found now."""
         self._ticks.pop(poller, None)
         self._looks[poller] = self._now(), picture
 

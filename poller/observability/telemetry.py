@@ -146,7 +146,7 @@ def find_missing(want: WantedExporters, *, file: str = "") -> ConfigError | None
 
 
 def _missing(name: str, error: ModuleNotFoundError, file: str) -> ConfigError:
-    """Of the exporter `name`. OTLP over gRPC is a package that no extra of ours brings."""
+    """The error for the exporter `name`. OTLP over gRPC is a package that no extra of ours brings."""
     grpc = "proto.grpc" in (error.name or "") or error.name == "grpc"
     package = _GRPC if grpc else extras.PACKAGES[name][0]
     return ConfigError(
@@ -167,7 +167,7 @@ def _without_setting(file: str) -> ConfigError:
 
 
 def _provided(signal: str) -> bool:
-    """Whether the application has a provider of its own; then it stays."""
+    """True if the application has a provider of its own; then it stays."""
     from opentelemetry import metrics, trace
 
     provider = metrics.get_meter_provider() if signal == "metrics" else trace.get_tracer_provider()
@@ -233,7 +233,7 @@ def _modules(name: str, signal: str) -> list[Any]:
 
 
 def _otlp(signal: str) -> Any:
-    """Its address, headers and certificates are OpenTelemetry's variables, which it reads by itself."""
+    """Its address, headers and certificates are OpenTelemetry's variables, which it reads itself."""
     (module,) = _modules("otlp", signal)
     _redact_logs()  # it says which header is wrong
     return module.OTLPMetricExporter() if signal == "metric" else module.OTLPSpanExporter()

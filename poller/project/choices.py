@@ -21,8 +21,8 @@ class Choices:
         raise WrongArgument("--url is missing.", next_step="Give it; nothing can be asked here.")
 
     def identity(self) -> str | None:
-        """Who signs in to a database whose URL holds no password: `true`, a prefix of settings, `false`; here nobody
-        but the URL's user."""
+        """Who signs in to a database whose URL holds no password: `true`, a prefix of settings, `false`; here only
+        the URL's user."""
         return None
 
     def table(self, names: Sequence[str]) -> str:
@@ -42,7 +42,7 @@ class Choices:
 
     def zone(self, column: str, stamp: Stamp) -> str:
         """What the times of a column without a zone mean, which the database stamps in another zone than UTC; here that
-        of the database, where it has a name."""
+        of the database, if it has a name."""
         if stamp.iana is not None:
             return stamp.iana
         raise WrongArgument(

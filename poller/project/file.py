@@ -1,4 +1,4 @@
-"""A poller.toml that exists: what `poller init` takes from it, and what it adds. What stands in it stays as it is."""
+"""A poller.toml that exists: what `poller init` takes from it, and what it adds. What is in it stays as it is."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ProjectFile:
 
     @classmethod
     def read(cls, path: Path) -> ProjectFile:
-        """Raises: ConfigError, where it, or a file that it includes, cannot be read or is not TOML."""
+        """Raises: ConfigError, if it, or a file that it includes, cannot be read or is not TOML."""
         text = read_text(path)
         return cls(path, text, parse(text, path), Written.read(path, os.environ, text=text))
 
@@ -46,7 +46,7 @@ class ProjectFile:
 
         Args:
             app, state: what was asked for, if it was. environ: where settings are looked up.
-        Raises: WrongArgument, where another was asked for; ConfigError.
+        Raises: WrongArgument, if another was asked for; ConfigError.
         """
         name = substitute(self.tree.get("app_name"), environ, key="app_name", file=str(self.path))
         if not isinstance(name, str):
@@ -62,7 +62,7 @@ class ProjectFile:
         return name, store
 
     def free(self, name: str) -> str:
-        """The name. Raises: Refused, where there is a poller of that name."""
+        """The name. Raises: Refused, if there is a poller of that name."""
         if name in self.written.table("pollers"):
             raise Refused(
                 f"{self.written.file_of(('pollers', name))} has a poller {name!r} already; nothing was changed.",
@@ -84,14 +84,14 @@ class ProjectFile:
         return None
 
     def is_free(self, setting: str, environ: Mapping[str, str]) -> bool:
-        """Whether the file does not take anything else from this setting. One that is not set here may be this very
+        """True if the file does not take anything else from this setting. One that is not set here may be this very
         database's: the `init` before has named it so."""
         return setting not in _settings_in(self.written.tree) or (
             setting in self.settings_of_urls() and setting not in environ
         )
 
     def with_poller(self, new: NewPoller) -> str:
-        """The file's text with the new poller at its end. Raises: WrongArgument, where it cannot stand there."""
+        """The file's text with the new poller at its end. Raises: WrongArgument, if it cannot are there."""
         text = appended(self.text, new.tables(self._defaults))
         try:
             tree = parse(text, self.path)
@@ -111,7 +111,7 @@ class ProjectFile:
 
     @property
     def schema(self) -> str | None:
-        """The schema in which a poller looks that names none; None where that is left to the database."""
+        """The schema in which a poller looks that names none; None if that is left to the database."""
         found = self._defaults.get("source")
         schema = found.get("schema") if isinstance(found, dict) else None
         name = substitute(schema, os.environ, key="defaults.source.schema", file=str(self.path))
@@ -149,9 +149,9 @@ class ProjectFile:
 
 
 def handlers_with(path: Path, new: NewPoller) -> str | None:
-    """The text of `handlers.py` with the new poller's handler at its end; None where it has one of that name.
+    """The text of `handlers.py` with the new poller's handler at its end; None if it has one of that name.
 
-    Raises: WrongArgument, where the file is not Python or cannot be read.
+    Raises: WrongArgument, if the file is not Python or cannot be read.
     """
     try:
         text = path.read_bytes().decode()
@@ -176,7 +176,7 @@ def appended(text: str, more: str) -> str:
 
 
 def _imports_batch(statement: ast.stmt) -> bool:
-    """Whether `Batch` is there when the module runs, not only for a type checker."""
+    """True if `Batch` is there when the module runs, not only for a type checker."""
     return isinstance(statement, ast.Import | ast.ImportFrom) and "Batch" in _bound(statement)
 
 

@@ -30,7 +30,7 @@ class NewPoller:
         app, name: of the application, and of the poller. state: the store, `sql`, `blob` or `table`.
         url: of the database. table, schema: in it. cursor, kind, zone, key: as in `[pollers.NAME.source]`.
         identity: as in `[pollers.NAME.source]`; None where [defaults] say it.
-        setting: the one that holds the URL; None where the URL itself stands in the file, for it is no secret.
+        setting: the one that holds the URL; None if the URL itself is in the file, for it is not a secret.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ class NewPoller:
 
     @property
     def has_daylight_saving(self) -> bool:
-        """Whether the clocks of its times are ever set back."""
+        """True if the clocks of its times are ever set back."""
         from poller.sources.columns.moments import has_daylight_saving
 
         try:
@@ -141,7 +141,7 @@ from poller import Batch
 
 
 def is_ours(handlers: Path) -> bool:
-    """Whether a file begins as one that `init` wrote."""
+    """True if a file begins as one that `init` wrote."""
     try:
         return handlers.read_text(encoding="utf-8").startswith(_BEGINS)
     except (OSError, ValueError):
@@ -149,7 +149,7 @@ def is_ours(handlers: Path) -> bool:
 
 
 def is_schema_of_ours(path: Path) -> bool:
-    """Whether a file is a schema as `init` writes it, of this version or another."""
+    """True if a file is a schema as `init` writes it, of this version or another."""
     try:
         schema = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

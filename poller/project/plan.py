@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ from poller.project.new_poller import (
 )
 from poller.project.url import GivenUrl
 from poller.sources import SqlSource
-from poller.sources.checkup.updates import NEW_ROWS_ONLY
+from poller.sources.checkup.table import NEW_ROWS_ONLY
 from poller.sources.inspection import did_you_mean
 from poller.sources.proposal import Catalogue, Proposal
 
@@ -49,8 +49,9 @@ class Wanted:
         table, schema, cursor, key, time_zone: as in `[pollers.NAME.source]`.
         name, app, state: the poller's name, the application's, and the store (`sql`, `blob` or `table`).
         identity: signs in to the database: `true` or `false`, or the prefix of its app settings.
-        force: write both files anew, over what is there.
+        force: replace both files, if they are there.
         editor_schema: the JSON Schema of the configuration, which is kept beside it for editors; None: it is not.
+        utcnow: this machine's clock.
     """
 
     config: Path
@@ -66,6 +67,7 @@ class Wanted:
     state: str | None = None
     force: bool = False
     editor_schema: str | None = field(default=None, repr=False)
+    utcnow: Callable[[], datetime] = field(default=lambda: datetime.now(UTC), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +76,10 @@ class Plan:
 
     Attributes:
         new: the poller. there: the configuration that it is added to; None where both files are new.
-        configuration: the text of `poller.toml`. code: that of `handlers.py`; None where it has the handler already.
+        configuration: the text of `poller.toml`. code: that of `handlers.py`; None if it has the handler already.
         findings: what is wrong with the source, such as an index to create.
         force: whether files that are there are replaced.
-        editor_schema: the text of the schema that the configuration names in its first line; None where it names none.
+        editor_schema: the text of the schema that the configuration names in its first line; None if it names none.
     """
 
     new: NewPoller
@@ -106,23 +108,23 @@ class Plan:
 
     @property
     def holds_secret(self) -> bool:
-        """Whether the database's URL holds one."""
+        """True if the database's URL holds one."""
         return holds_secret(read_url(self.new.url, key="url"))
 
     @property
     def shares_setting(self) -> bool:
-        """Whether other pollers of the file take their URL from the same setting."""
+        """True if other pollers of the file take their URL from the same setting."""
         return self.there is not None and self.new.setting in self.there.settings_of_urls()
 
     @property
     def fails(self) -> bool:
-        """Whether the poller cannot run until an error among the findings is fixed."""
+        """True if the poller cannot run until an error among the findings is fixed."""
         return any(one.severity == "error" for one in self.findings)
 
     def write(self) -> None:
         """Write the files, each whole or not at all; the configuration last: where it is there, all of it is.
 
-        Raises: Refused, where another file is there, or was changed meanwhile; WrongArgument, where one cannot be
+        Raises: Refused, if another file is there, or was changed meanwhile; WrongArgument, if one cannot be
             written.
         """
         if self.there is not None and ProjectFile.read(self.new.config) != self.there:
@@ -190,7 +192,7 @@ def plan(wanted: Wanted, choices: Choices) -> Plan:
         text, named = there.with_poller(new), there.text.removeprefix("\ufeff").startswith(SCHEMA_LINE)
     handlers = folder / HANDLERS
     code = handlers_with(handlers, new) if there is not None and handlers.exists() else new.handlers()
-    findings = _findings(_checked(new, text), new)
+    findings = _findings(_checked(new, text), new, wanted.utcnow)
     return Plan(
         new=new,
         there=there,
@@ -203,7 +205,7 @@ def plan(wanted: Wanted, choices: Choices) -> Plan:
 
 
 def _file_there(wanted: Wanted, handlers: Path) -> ProjectFile | None:
-    """The configuration to add to. Raises: Refused, where only somebody's handlers are there; ConfigError."""
+    """The configuration to add to. Raises: Refused, if only handlers of the user's are there; ConfigError."""
     if wanted.force:
         return None
     if wanted.config.exists():
@@ -214,7 +216,7 @@ def _file_there(wanted: Wanted, handlers: Path) -> ProjectFile | None:
 
 
 def _identity(wanted: Wanted, given: GivenUrl, there: ProjectFile | None, choices: Choices) -> bool | str | None:
-    """Who signs in; None where the file says it of all, or nobody was asked. A person is asked where a token may take
+    """Who signs in; None if the file says it of all, or no person was asked. A person is asked where a token may take
     the place of a password that the URL does not hold."""
     said = wanted.identity
     if said is None and (there is None or there.identity is False) and given.takes_identity:
@@ -287,11 +289,11 @@ def _checked(new: NewPoller, text: str) -> PollerConfig:
     return config.pollers[new.name]
 
 
-def _findings(config: PollerConfig, new: NewPoller) -> list[Finding]:
+def _findings(config: PollerConfig, new: NewPoller, utcnow: Callable[[], datetime]) -> list[Finding]:
     """What `poller check` would say of the table: the index to create, above all."""
     source = SqlSource.from_config(config, new.name, file=str(new.config))
     try:
-        findings: list[Finding] = source.checkup(None, lambda: datetime.now(UTC)).findings
+        findings: list[Finding] = source.checkup(None, utcnow).findings
     finally:
         source.close()
     return [one for one in findings if one.severity != "ok" or one.message.startswith(NEW_ROWS_ONLY)]

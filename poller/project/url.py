@@ -11,7 +11,7 @@ from sqlalchemy.engine import URL
 
 from poller.admin.refusals import WrongArgument
 from poller.config.sqlite_paths import anchored
-from poller.databases.token_places import check
+from poller.databases.tokens import check
 from poller.databases.urls import holds_secret, read_url, with_installed_driver
 from poller.errors import ConfigError
 from poller.project.new_poller import setting_for
@@ -35,7 +35,7 @@ class GivenUrl:
 
     @classmethod
     def of(cls, text: str) -> GivenUrl:
-        """Of a URL, or of `%NAME%`. Raises: WrongArgument."""
+        """Make it of a URL, or of `%NAME%`. Raises: WrongArgument."""
         if not (len(text) > 2 and text.startswith("%") and text.endswith("%")):
             return cls(text)
         setting = text[1:-1]
@@ -51,18 +51,18 @@ class GivenUrl:
 
     @property
     def holds_secret(self) -> bool:
-        """Whether a password, a passphrase or a token stands in it. Raises: ConfigError, where it is not a URL."""
+        """True if a password, a passphrase or a token is in it. Raises: ConfigError, if it is not a URL."""
         return holds_secret(read_url(self.text, key="url"))
 
     @property
     def shows_secret(self) -> bool:
-        """Whether it holds one and was not named by a setting. Raises: ConfigError, where it is not a URL."""
+        """True if it holds one and was not named by a setting. Raises: ConfigError, if it is not a URL."""
         return self.setting is None and self.holds_secret
 
     @property
     def takes_identity(self) -> bool:
-        """Whether a Microsoft Entra identity may sign in instead of a password: a server and driver that take a token,
-        verified TLS, and no password in it. Raises: ConfigError, where it is not a URL."""
+        """True if a Microsoft Entra identity may sign in instead of a password: a server and driver that take a token,
+        verified TLS, and no password in it. Raises: ConfigError, if it is not a URL."""
         try:
             check(with_installed_driver(read_url(self.text, key="url")), "identity")
         except ConfigError:
@@ -70,12 +70,12 @@ class GivenUrl:
         return True
 
     def kept_in(self, folder: Path, there: ProjectFile | None, *, name: str) -> str | None:
-        """The setting that the file names for it; None where the URL stands in the file itself: SQLite's, without a
+        """The setting that the file names for it; None if the URL is in the file itself: SQLite's, without a
         secret. One setting serves all pollers of a database.
 
         Args:
-            folder: of the file. there: the file, where it exists. name: of the new poller.
-        Raises: ConfigError, where it is not a URL.
+            folder: of the file. there: the file, if it exists. name: of the new poller.
+        Raises: ConfigError, if it is not a URL.
         """
         if self.setting is not None:
             return self.setting

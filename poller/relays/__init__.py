@@ -1,6 +1,6 @@
 """Ready-made handlers for common targets, so that a job needs no code: `handler = "poller.relays:stdout"`.
 
-In `poller.toml` a relay's settings stand in `[pollers.NAME.relay]`; in Python:
+In `poller.toml` a relay's settings are in `[pollers.NAME.relay]`; in Python:
 
     from poller.relays import relay
 

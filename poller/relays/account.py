@@ -9,17 +9,19 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from poller import entra
-from poller.config.options import Options, Text
+from poller.config.options import Text
 from poller.errors import ConfigError, PollerError, StoreDenied, StoreUnavailable
 from poller.handler.reports import RetryLater
 from poller.model.finding import Finding, error
+from poller.ports import Timeout
+from poller.relays.base import RowOptions
 from poller.relays.messages import retry_later
 from poller.tls import is_loopback
 
@@ -27,16 +29,18 @@ if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
     from poller.stores.azure.account import Service
+    from poller.stores.azure.client import AccountClient
 
+_T = TypeVar("_T")
 SENDS = 3
-"""How often one request is sent where no answer comes; then the batch comes again."""
+"""The times that one request is sent if no answer comes; then the batch comes again."""
 _PAUSE = 0.2
-_API_VERSION = "2023-11-03"
-_CONNECT, _READ = 2.0, 20.0
+LIMITS = Timeout(connect=2.0, read=20.0)
+"""Of one request."""
 _OUTAGES = {408, 429, 500, 502, 503, 504}
 
 
-class IdentityOptions(Options):
+class IdentityOptions(RowOptions):
     """How a relay signs in to a service of Azure."""
 
     connection_env: Text | None = None
@@ -61,7 +65,7 @@ class AccountOptions(IdentityOptions):
     identity."""
 
     create: bool = True
-    """Whether a queue or container that does not exist is created, where the identity may."""
+    """True if a queue or container that does not exist is created, if the identity may."""
 
     @model_validator(mode="after")
     def _one_account(self) -> Self:
@@ -92,52 +96,29 @@ def check_one_address(options: IdentityOptions, key: str, address: str | None) -
         raise problem("connection_env", reason)
 
 
-def full_connection(text: str, service: Service) -> str:
-    """A storage account's connection string, written out. Raises: ConfigError, which shows nothing of it."""
-    from poller.stores.azure.account import check_account_key, check_transport, expand_development_storage
+def account_client(
+    options: AccountOptions, connection: str, service: Service, kind: type[_T], name: str, **more: Any
+) -> AccountClient[_T]:
+    """The SDK's client of a container or queue. `connection`: the connection string, if the settings name one.
+
+    Raises: ConfigError, which shows nothing of it.
+    """
+    from poller.stores.azure.account import KEY
+    from poller.stores.azure.client import AccountClient, ServiceAccess
 
     try:
-        check_account_key(text)
-        check_transport(text, service)
-        return expand_development_storage(text)
+        if options.account_url is None:
+            access = ServiceAccess.by_key(connection, service)
+        else:
+            access = ServiceAccess.by_identity(options.account_url, service, entra.Identity(options.client_id))
+        return AccountClient(access, kind, name, limits=LIMITS, **more)
     except ConfigError as wrong:
         refused = ConfigError(
-            f"cannot be used. {wrong.message.replace('state.connection', 'this setting')}",
-            key="connection_env",
+            f"cannot be used. {wrong.message.replace(f'string of {KEY}', 'string').replace(KEY, 'It')}",
+            key="connection_env" if options.connection_env else "account_url",
             next_step=wrong.next_step,
         )
     raise refused
-
-
-def made_client(options: IdentityOptions, what: str, make: Callable[[], Any]) -> Any:
-    """The SDK's client. Raises: ConfigError, for a connection string or an address of which it makes none."""
-    from azure.core.exceptions import AzureError
-
-    from poller.stores.azure.account import USE_PRIMARY, is_secondary
-
-    key = "connection_env" if options.connection_env else "account_url"
-    try:
-        made = make()
-    except (ValueError, AzureError):  # from None: the SDK's text may quote its arguments
-        step = "Copy the connection string again from the portal, or correct the address."
-        raise ConfigError(f"leads to no {what}.", key=key, next_step=step) from None
-    if is_secondary(made.url):
-        raise ConfigError("leads to the account's read-only secondary.", key=key, next_step=USE_PRIMARY)
-    return made
-
-
-def client_options() -> dict[str, Any]:
-    """What every client of a storage account is made with: nothing is sent twice or redirected."""
-    from poller.stores.azure.transport import WholeAnswers
-
-    return {
-        "api_version": _API_VERSION,
-        "retry_total": 0,
-        "permit_redirects": False,
-        "transport": WholeAnswers(),
-        "connection_timeout": _CONNECT,
-        "read_timeout": _READ,
-    }
 
 
 def sent(send: Callable[[], Any]) -> Any:
@@ -167,7 +148,8 @@ def failure(failed: Exception, place: str, *, role: str, missing: str) -> Except
     from azure.core.exceptions import AzureError, ClientAuthenticationError
 
     from poller.stores.azure.advice import MEANINGS
-    from poller.stores.azure.errors import code_of, reason_of, status_of
+    from poller.stores.azure.errors import code_of, status_of
+    from poller.stores.refusals import reason_of
 
     if not isinstance(failed, AzureError):
         return PollerError(f"The answer for {place} is not the service's.", next_step="Check the address.")
@@ -204,7 +186,7 @@ def looked_at(look: Callable[[], Finding]) -> list[Finding]:
 
 
 def _asked_for(failed: Exception) -> float | None:
-    """For how many seconds the service asks to be left alone."""
+    """The seconds for which the service asks to be left alone."""
     headers = getattr(getattr(failed, "response", None), "headers", None) or {}
     for name, unit in (("x-ms-retry-after-ms", 0.001), ("Retry-After", 1.0)):
         with contextlib.suppress(LookupError, ValueError, TypeError):

@@ -20,13 +20,13 @@ from poller.handler.batch import Batch
 from poller.model.finding import Finding, ok
 from poller.relays.account import IdentityOptions, check_one_address, looked_at, problem
 from poller.relays.base import Relay
-from poller.relays.messages import Message, json_bytes, message_id, readable
-from poller.relays.ordering import key_value
+from poller.relays.messages import Message, json_bytes, message_id, operation, readable
+from poller.relays.ordering import chosen, key_value
 
 LONGEST_KEY = 128
 """Characters of a session's or a partition's key: the services' own limit."""
 ATTEMPTS = 2
-"""How often the SDK itself sends again, after short pauses."""
+"""The times that the SDK itself sends again, after short pauses."""
 TIME_LIMIT = 30.0
 """Seconds that one send may take, with its attempts."""
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", re.ASCII)
@@ -57,6 +57,7 @@ class AmqpRelay(Relay[SettingsT]):
 
     _place: str
     """What the target is called in an error."""
+    knows_changes = True
 
     def __init__(
         self, settings: SettingsT, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
@@ -96,7 +97,7 @@ class AmqpRelay(Relay[SettingsT]):
 
     @abstractmethod
     def _add(self, parcel: Any, message: Message, batch: Batch, key: str | None) -> bool:
-        """Add a message to the SDK's batch. False where it has no room."""
+        """Add a message to the SDK's batch. False if it has no room."""
 
     @abstractmethod
     def _send(self, sender: Any, parcel: Any) -> None:
@@ -107,7 +108,7 @@ class AmqpRelay(Relay[SettingsT]):
         """What the handler raises for what the SDK raised; None: the same. No text of an answer is repeated."""
 
     def __call__(self, batch: Batch) -> None:
-        """Raises: RetryLater, where the service is down or full; PollerError, where it refuses."""
+        """Raises: RetryLater, if the service is down or full; PollerError, if it refuses."""
         try:
             self._send_all(batch)
         except Exception as error:
@@ -147,13 +148,13 @@ class AmqpRelay(Relay[SettingsT]):
             return self._senders[lane]
 
     def _forget(self, batch: Batch) -> None:
-        """After a failure: the next call connects anew."""
+        """After a failure: the next call connects again."""
         with self._lock:
             sender = self._senders.pop(batch.standing.lane, None)
         _close(sender)
 
     def checkup(self) -> list[Finding]:
-        """Whether the target can be reached, and is there. Nothing is sent."""
+        """Check that the target can be reached, and is there. Nothing is sent."""
         return looked_at(self._look)
 
     def _look(self) -> Finding:
@@ -179,12 +180,20 @@ class AmqpRelay(Relay[SettingsT]):
             _close(sender)
 
     def _groups(self, batch: Batch) -> Iterable[tuple[str | None, list[Message]]]:
-        """The rows of each ordering key, in order; all of them under None where there is none."""
+        """The rows of each ordering key, in order; all of them under None if there is none."""
         groups: dict[str | None, list[Message]] = {}
-        for row, values in readable(batch):
-            key = key_text(values, self.settings.ordering_key)
-            groups.setdefault(key, []).append(Message(row, message_id(batch, row), json_bytes(values)))
+        own = self.settings
+        for row, values in readable(batch, own.columns, besides=own.ordering_key):
+            key = key_text(values, own.ordering_key)
+            body = json_bytes(chosen(values, own.columns))
+            message = Message(row, message_id(batch, row), body, operation(batch, row))
+            groups.setdefault(key, []).append(message)
         return groups.items()
+
+
+def properties_of(message: Message, batch: Batch) -> dict[str | bytes, Any]:
+    """The properties of a message: the poller's name, and of a captured table the operation."""
+    return {"poller": batch.poller_name, **({} if message.op is None else {"op": message.op})}
 
 
 def _close(sender: Any) -> None:
@@ -197,7 +206,7 @@ def _close(sender: Any) -> None:
 
 def key_text(values: Mapping[str, Any], columns: tuple[str, ...]) -> str | None:
     """What rows with these values share as session or partition: a text as it is, else JSON; a hash where that is too
-    long. None where no columns are named. Raises: ConfigError."""
+    long. None if no columns are named. Raises: ConfigError."""
     if not columns:
         return None
     found = [key_value(values, name) for name in columns]

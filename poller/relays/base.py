@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from pydantic import Field
+
 from poller import extras
-from poller.config.options import Options
+from poller.config.options import Column, Options
 from poller.errors import ConfigError
 from poller.handler.batch import Batch
 from poller.model.finding import Finding
+from poller.relays.ordering import unknown_columns
 
 SettingsT = TypeVar("SettingsT", bound=Options)
 
@@ -23,10 +26,19 @@ _here: dict[str, Relay[Any]] = {}
 connections. A child process serves one lane of one poller, and has one."""
 
 
+class RowOptions(Options):
+    """What of a row is sent."""
+
+    columns: dict[Column, Column] = Field(default_factory=dict)
+    """What is sent of a row, and how it is called there: by each name the column of the row, such as
+    `{order_id = "id", total = "total"}`. Other settings name the row's own columns. Default: all columns, each by its
+    own name."""
+
+
 class Relay(ABC, Generic[SettingsT]):
     """A handler for one kind of target. Lanes call it from several threads at once.
 
-    What it connects with is made when it is first called, and made anew after `close()`; what can be refused without a
+    What it connects with is made when it is first called, and made again after `close()`; what can be refused without a
     connection (a missing package, a variable that is not set) is refused when the relay is made.
 
     Args:
@@ -38,6 +50,8 @@ class Relay(ABC, Generic[SettingsT]):
 
     exact_values: ClassVar[bool] = False
     """True if rows come with values as the database wrote them: see `poller.ports.wants_exact_values`."""
+    knows_changes: ClassVar[bool] = False
+    """True if it knows deletes and the other operations of a captured table, and treats no row of one as a new row."""
 
     def __init__(
         self, settings: SettingsT, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
@@ -57,10 +71,21 @@ class Relay(ABC, Generic[SettingsT]):
         nothing that a target can cause."""
         return []
 
-    def check_columns(self, columns: tuple[str, ...]) -> list[Finding]:  # noqa: ARG002 - for the relays that look
+    def check_columns(self, columns: tuple[str, ...]) -> list[Finding]:
         """What `poller check` says of rows with these columns, after a `checkup` without errors: what the target cannot
         take, whatever their values are. Changes nothing, and raises as `checkup`."""
-        return []
+        return unknown_columns(self.named_columns(), columns)
+
+    def named_columns(self) -> dict[str, list[str]]:
+        """The columns of the row that settings name, by the setting's key."""
+        own: Any = self.settings
+        found = {
+            "columns": [*getattr(own, "columns", {}).values()],
+            "ordering_key": [*getattr(own, "ordering_key", ())],
+        }
+        for key in ("date_column", "subject_column", "time_column"):
+            found[key] = [name for name in [getattr(own, key, None)] if name is not None]
+        return found
 
     def close(self) -> None:
         """Let go of connections. The relay may be called again afterwards."""

@@ -5,23 +5,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from poller import forks
 from poller.config.options import Text
 from poller.handler.batch import Batch
 from poller.model.finding import Finding, error, ok
 from poller.model.row_ids import hash_of_key
 from poller.relays.account import (
     AccountOptions,
-    client_options,
+    account_client,
     failure,
-    full_connection,
     looked_at,
-    made_client,
     problem,
     sent,
 )
@@ -76,6 +72,8 @@ class BlobSettings(AccountOptions):
 class BlobRelay(Relay[BlobSettings]):
     """Lands the rows of a batch in one file for each folder."""
 
+    knows_changes = True
+
     def __init__(
         self, settings: BlobSettings, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
     ) -> None:
@@ -85,17 +83,19 @@ class BlobRelay(Relay[BlobSettings]):
                 import pyarrow.parquet  # noqa: F401
         connection = ""
         if settings.connection_env is not None:
-            connection = full_connection(self.variable("connection_env", settings.connection_env), "blob")
+            connection = self.variable("connection_env", settings.connection_env)
         self._files = _Container(settings, connection)
-        self._files.connected()
         self._landings: dict[str, Landing] = {}
 
     def __call__(self, batch: Batch) -> None:
-        """Raises: RetryLater, where the service is down; Fenced, where a later owner has landed files; PollerError."""
+        """Raises: RetryLater, if the service is down; Fenced, if a later owner has written files; PollerError."""
         own = self.settings
         compressed = own.compression == "gzip"
-        parquet = own.format == "parquet"
-        form = Parquet(batch, own.path, compressed=compressed) if parquet else JsonLines(batch, compressed=compressed)
+        form = (
+            Parquet(batch, own.columns, own.path, compressed=compressed)
+            if own.format == "parquet"
+            else JsonLines(batch, own.columns, compressed=compressed)
+        )
         keys = [hash_of_key(key) for key in batch.keys()]  # noqa: SIM118 - not a mapping's
         folders: dict[str, list[int]] = {}
         for position, value in zip(range(len(batch)), self._dates(batch), strict=True):
@@ -107,7 +107,7 @@ class BlobRelay(Relay[BlobSettings]):
         self._landing(batch).land(batch, wanted, form)
 
     def checkup(self) -> list[Finding]:
-        """Whether the container can be reached. Whether files may be made shows only when one is."""
+        """Check that the container can be reached. The right to make files shows only when one is made."""
         return looked_at(self._files.check)
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ class BlobRelay(Relay[BlobSettings]):
         self._files.close()
 
     def _dates(self, batch: Batch) -> list[Any]:
-        """What stands in the date column of each row."""
+        """What is in the date column of each row."""
         column = self.settings.date_column
         if column is None:
             return [None] * len(batch)
@@ -134,15 +134,12 @@ class _Container(Files):
     """`Files` in a container of Azure Blob Storage."""
 
     def __init__(self, settings: BlobSettings, connection: str) -> None:
-        self._settings = settings
-        self._connection = connection
-        self._reset_after_fork()
-        forks.in_child(self._reset_after_fork)
+        from azure.storage.blob import ContainerClient
 
-    def _reset_after_fork(self) -> None:
-        """In a child process too, which forgets the parent's connections."""
-        self._lock = Lock()
-        self._client: Any = None
+        self._settings = settings
+        self._sdk = account_client(
+            settings, connection, "blob", ContainerClient, settings.container, max_single_put_size=_ONE_PUT
+        )
 
     def place(self, name: str) -> str:
         """See `Files.place`."""
@@ -153,7 +150,7 @@ class _Container(Files):
     def check(self) -> Finding:
         """See that the container is there, or may be made. Raises: as `Files`."""
         own = self._settings
-        there = self._asked("", lambda: bool(self.connected().get_container_properties()), otherwise=_NO_CONTAINER)
+        there = self._asked("", lambda: bool(self._sdk.client().get_container_properties()), otherwise=_NO_CONTAINER)
         if there:
             return ok("relay", f"the container {own.container} is there")
         if own.create:
@@ -165,7 +162,7 @@ class _Container(Files):
         """See `Files.read`."""
 
         def get() -> tuple[bytes, str]:
-            found = self.connected().get_blob_client(name).download_blob()
+            found = self._sdk.client().get_blob_client(name).download_blob()
             return found.readall(), str(found.properties.etag)
 
         missing = dict.fromkeys(("BlobNotFound", "ContainerNotFound"))
@@ -183,7 +180,7 @@ class _Container(Files):
 
         def put() -> str:
             kind = ContentSettings(content_type="application/json")
-            blob = self.connected().get_blob_client(name)
+            blob = self._sdk.client().get_blob_client(name)
             return str(blob.upload_blob(content, content_settings=kind, **condition)["etag"])
 
         changed = dict.fromkeys(("BlobAlreadyExists", "ConditionNotMet", "TargetConditionNotMet", "BlobNotFound"))
@@ -198,7 +195,7 @@ class _Container(Files):
         about = {**facts, "sealed": "true"} if sealed else {**facts}
 
         def put() -> bool:
-            blob = self.connected().get_blob_client(name)
+            blob = self._sdk.client().get_blob_client(name)
             blob.upload_blob(content, overwrite=False, content_settings=kind, metadata=about)
             return True
 
@@ -209,7 +206,7 @@ class _Container(Files):
         """See `Files.look`."""
 
         def head() -> Look:
-            found = self.connected().get_blob_client(name).get_blob_properties()
+            found = self._sdk.client().get_blob_client(name).get_blob_properties()
             return "sealed" if found.metadata.get("sealed") == "true" else "landed"
 
         seen: Look = self._asked(name, head, otherwise={"BlobNotFound": "missing", "ContainerNotFound": "missing"})
@@ -243,27 +240,8 @@ class _Container(Files):
         from azure.core.exceptions import ResourceExistsError
 
         with contextlib.suppress(ResourceExistsError):
-            self.connected().create_container()
-
-    def connected(self) -> Any:
-        """The SDK's client. Raises: ConfigError."""
-        from azure.storage.blob import ContainerClient
-
-        with self._lock:
-            if self._client is None:
-                own, options = self._settings, {**client_options(), "max_single_put_size": _ONE_PUT}
-
-                def make() -> Any:
-                    if own.account_url is None:
-                        return ContainerClient.from_connection_string(self._connection, own.container, **options)
-                    return ContainerClient(own.account_url, own.container, credential=own.credential, **options)
-
-                self._client = made_client(own, "blobs", make)
-            return self._client
+            self._sdk.client().create_container()
 
     def close(self) -> None:
         """Close connections."""
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+        self._sdk.close()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from poller.errors import PollerError
 from poller.handler.batch import Batch
-from poller.relays.messages import json_bytes, readable
+from poller.model.captured import OLD
+from poller.relays.messages import json_bytes, json_text, plain_value, readable
+from poller.relays.ordering import chosen
 
 
 def empty_file(name: str, columns: str) -> bytes:
@@ -29,15 +31,17 @@ class JsonLines:
 
     Args:
         batch: whose rows may be written. Those that have no JSON are rejected, and not among `rows`.
+        columns: of the relay.
         compressed: with gzip, the same bytes of the same rows each time.
     """
 
-    def __init__(self, batch: Batch, *, compressed: bool) -> None:
+    def __init__(self, batch: Batch, columns: Mapping[str, str], *, compressed: bool) -> None:
         self.suffix = ".jsonl.gz" if compressed else ".jsonl"
         self.content_type = "application/gzip" if compressed else "application/x-ndjson"
         self._compressed = compressed
         positions = {id(row): position for position, row in enumerate(batch.rows)}
-        self.rows: dict[int, dict[str, Any]] = {positions[id(row)]: values for row, values in readable(batch)}
+        found = readable(batch, columns)
+        self.rows = {positions[id(row)]: chosen(values, columns) for row, values in found}
 
     def columns(self, known: str) -> str:
         """Nothing is kept: JSON says of each value what it is."""
@@ -51,17 +55,21 @@ class JsonLines:
 
 class Parquet:
     """A Parquet file of `batch.table`. A column has the same type in all files of a poller under one `path`, which the
-    ledger keeps, or from some file on a wider one; one of which no value was seen yet has the type `null`, until there
-    is one. A new column comes at the end.
+    ledger keeps, or from some file on a wider one; one without a value so far has the type `null`, until there is
+    one. A new column comes at the end.
 
-    Raises: ConfigError, where the source does not have `format = "arrow"`.
+    Raises: ConfigError, if the source does not have `format = "arrow"`, or rows lack one of the relay's columns.
     """
 
     suffix = ".parquet"
     content_type = "application/vnd.apache.parquet"
 
-    def __init__(self, batch: Batch, path: str, *, compressed: bool) -> None:
-        self._table = batch.table
+    def __init__(self, batch: Batch, columns: Mapping[str, str], path: str, *, compressed: bool) -> None:
+        table = _with_old_as_text(batch.table)
+        if columns:  # asked of one mapping for all rows: whether there are such columns
+            chosen(dict.fromkeys(table.schema.names), columns)
+            table = table.select([*columns.values()]).rename_columns([*columns])
+        self._table = table
         self._path = path.encode()
         self._compression = "gzip" if compressed else "snappy"
         self.rows = range(len(batch))
@@ -71,7 +79,7 @@ class Parquet:
         return base64.b64encode(self._merged(known).serialize().to_pybytes()).decode()
 
     def encode(self, positions: Sequence[int], columns: str) -> bytes:
-        """A file with these rows. Raises: PollerError, where a column's values do not have its type any more."""
+        """A file with these rows. Raises: PollerError, if a column's values do not have its type any more."""
         import pyarrow as pa
 
         schema = _unpacked(columns).remove_metadata()
@@ -107,9 +115,21 @@ class Parquet:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             pass
         raise PollerError(
-            f'The column "{field.name}" is of the type {column.type} now, and {field.type} in the files landed so far.',
+            f'The column "{field.name}" is of the type {column.type} now, and {field.type} in the files so far.',
             next_step="Cast it in the source (query = ...), or set another path: its files have types of their own.",
         )
+
+
+def _with_old_as_text(table: Any) -> Any:
+    """The table with the old row of a change as JSON text: as a struct it would have another type in each batch."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    at = table.schema.get_field_index(OLD)
+    if at < 0 or not (types.is_struct(table.schema.field(at).type) or types.is_map(table.schema.field(at).type)):
+        return table
+    texts = [None if one is None else json_text(plain_value(dict(one))) for one in table.column(at).to_pylist()]
+    return table.set_column(at, OLD, pa.array(texts, pa.string()))
 
 
 def _holds(newer: Any, older: Any) -> bool:

@@ -31,7 +31,7 @@ def fault(path: str) -> str | None:
 
 
 def folder(path: str, *, app: str, poller: str, value: Any = None) -> str:
-    """The folder of a row. `value`: what stands in its date column; a moment counts in UTC, one without a zone as it
+    """The folder of a row. `value`: what is in its date column; a moment counts in UTC, one without a zone as it
     is."""
     moment = _moment(value) if placeholders(path) & {*OF_DATE} else None
     words = {"app": app, "poller": poller}

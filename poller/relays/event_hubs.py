@@ -9,7 +9,7 @@ from typing import Any
 from poller.config.options import Text
 from poller.errors import PollerError
 from poller.handler.batch import Batch
-from poller.relays.amqp import ATTEMPTS, TIME_LIMIT, AmqpRelay, NamespaceOptions
+from poller.relays.amqp import ATTEMPTS, TIME_LIMIT, AmqpRelay, NamespaceOptions, properties_of
 from poller.relays.base import needs
 from poller.relays.messages import Message, retry_later
 
@@ -26,7 +26,7 @@ class EventHubsSettings(NamespaceOptions):
 
 
 class EventHubsRelay(AmqpRelay[EventHubsSettings]):
-    """Sends as many events at once as the service takes, those of each ordering key by themselves."""
+    """Sends as many events at once as the service takes, those of each ordering key apart."""
 
     def __init__(
         self, settings: EventHubsSettings, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
@@ -45,7 +45,7 @@ class EventHubsRelay(AmqpRelay[EventHubsSettings]):
         event = EventData(message.body)
         event.message_id = message.id
         event.content_type = "application/json"
-        event.properties = {"id": message.id, "poller": batch.poller_name}
+        event.properties = {"id": message.id, **properties_of(message, batch)}
         try:
             parcel.add(event)
         except ValueError:  # the batch is full

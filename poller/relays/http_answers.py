@@ -62,7 +62,7 @@ def without_address(failed: Exception) -> str:
 
 
 def failed_events(answer: requests.Response, body: bytes) -> Sequence[tuple[str, str]]:
-    """The ids of the events that the body of an answer names as failed, and why. Raises: Refused, where it begins as
+    """The ids of the events that the body of an answer names as failed, and why. Raises: Refused, if it begins as
     such a list and is none, or cannot be looked at as a whole."""
     if "json" not in answer.headers.get("Content-Type", "").lower():
         return []
@@ -89,7 +89,7 @@ def _named(listed: object) -> Sequence[tuple[str, str]]:
 
 
 def wanted_pause(headers: Mapping[str, str]) -> float | None:
-    """The seconds of `Retry-After`, None where it says nothing that can be read."""
+    """The seconds of `Retry-After`, None if it says nothing that can be read."""
     said = headers.get("Retry-After", "").strip()
     if said.isascii() and said.isdigit():
         return float(said[:12])

@@ -30,7 +30,7 @@ from poller.relays.blob_formats import empty_file
 from poller.relays.landing_ledger import LandingEntry, Ledger, file_name, needed, open_entries, settled_keys, unsealed
 
 _TRIES = 20
-"""Compare-and-swaps of one batch; lanes of one owner contend for the ledger, and nobody else does for long."""
+"""Compare-and-swaps of one batch; lanes of one owner contend for the ledger, and nothing else does for long."""
 
 Look: TypeAlias = Literal["landed", "sealed", "missing"]
 """What stands under a name."""
@@ -41,16 +41,16 @@ class Files(Protocol):
     be written may be there), PollerError where it is refused."""
 
     def read(self, name: str) -> tuple[bytes, str] | None:
-        """A document and its tag; None where there is none."""
+        """A document and its tag; None if there is none."""
         ...
 
     def write(self, name: str, content: bytes, tag: str | None) -> str | None:
         """Write a document in place of the version `tag`; None: create it. Its new tag; None where another version
-        stands there (it may be ours, of an answer that was lost)."""
+        is there (it may be ours, of an answer that was lost)."""
         ...
 
     def create(self, name: str, content: bytes, *, sealed: bool, facts: Mapping[str, str]) -> bool:
-        """Create a file; False where one has that name."""
+        """Create a file; False if one has that name."""
         ...
 
     def look(self, name: str) -> Look:
@@ -117,7 +117,7 @@ class Landing:
 
     def _create(self, name: str, rows: LandingRows, form: Format, columns: str, batch: Batch) -> bool:
         """Create the file that the ledger names. False: it was sealed in between, and the rows are still to be
-        landed."""
+        was written."""
         facts = {"rows": str(len(rows.positions)), "fencing_token": str(batch.fencing_token)}
         content = form.encode(rows.positions, columns)
         if not self._files.create(name, content, sealed=False, facts=facts) and self._files.look(name) != "landed":
@@ -181,7 +181,7 @@ class Landing:
         return files
 
     def _settle(self, entry: LandingEntry, columns: str) -> bool:
-        """Whether the entry's file is there; where it is not, it never will be."""
+        """True if the entry's file is there; where it is not, it never will be."""
         found = self._files.look(entry.name)
         if found == "missing":
             if self._files.create(entry.name, empty_file(entry.name, columns), sealed=True, facts={"rows": "0"}):
@@ -199,12 +199,12 @@ class Landing:
     def _check_token(self, ledger: Ledger, batch: Batch) -> None:
         if ledger.token > batch.fencing_token:
             raise Fenced(
-                f"{batch.standing.app_name}/{batch.poller_name}: a later owner has landed files here, under token "
+                f"{batch.standing.app_name}/{batch.poller_name}: a later owner has written files here, under token "
                 f"{ledger.token}; this one has {batch.fencing_token}.",
                 fencing_token=batch.fencing_token,
                 standing_token=ledger.token,
-                next_step="Nothing is wrong where another worker has taken over. Where the state document was made "
-                f"anew: poller reset-to-checkpoint {batch.poller_name} FILE --token-at-least {ledger.token}",
+                next_step="Nothing is wrong if another worker has taken over. If the state document was made "
+                f"again: poller reset-to-checkpoint {batch.poller_name} FILE --token-at-least {ledger.token}",
             )
 
     def _known(self) -> Ledger:
@@ -217,7 +217,7 @@ class Landing:
         return self._ledger
 
     def _swap(self, ledger: Ledger) -> bool:
-        """Put this ledger in the place of the known one. False: another one stands there, and is to be looked at."""
+        """Put this ledger in the place of the known one. False: another one is there, and is to be looked at."""
         before, self._ledger = self._tag, None  # not known, until the answer is
         tag = self._files.write(self._name, ledger.encode(), before)
         if tag is None:

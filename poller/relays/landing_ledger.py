@@ -3,8 +3,8 @@
 The ledger is one JSON document per poller, changed by compare-and-swap alone. An entry says which rows one file is to
 hold, and is written before that file. Rows are known by hashes of their keys (`poller.model.row_ids`), as in a fenced
 sink's ledger, so it does not count how a batch is cut when it comes again. An entry is needed for as long as one of
-its rows may come again: until a commit past its last row has landed, or while one of them is listed as aside or as
-waiting for a person.
+its rows may come again: until a commit past its last row has been written, or while one of them is listed as aside or
+as waiting for a person.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Ledger:
 
     @classmethod
     def decode(cls, content: bytes, place: str) -> Ledger:
-        """The ledger in a document's bytes. Raises: PollerError, naming `place`, where they are something else."""
+        """The ledger in a document's bytes. Raises: PollerError, naming `place`, if they are something else."""
         try:
             document = json.loads(content)
             if document["version"] != VERSION:
@@ -82,8 +82,8 @@ class Ledger:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise PollerError(
                 f"{place} is not a ledger of the blob relay that this version can read.",
-                next_step="Put back what stood there. Without it nothing is lost, but the last batches may be twice: "
-                "then delete it, and compare the newest files.",
+                next_step="Restore the ledger that was there. Without it nothing is lost, but the last batches may "
+                "be twice: then delete it, and compare the newest files.",
             ) from None
 
 
@@ -102,7 +102,7 @@ def _entry(one: Mapping[str, Any]) -> LandingEntry:
 
 
 def needed(entries: Iterable[LandingEntry], standing: Standing) -> tuple[LandingEntry, ...]:
-    """The entries that a batch which stands there leaves in the ledger."""
+    """The entries that a batch which is there leaves in the ledger."""
     kept = []
     for one in entries:
         if one.generation < standing.generation:
@@ -123,7 +123,7 @@ def settled_keys(entries: Iterable[LandingEntry], generation: int) -> frozenset[
 
 
 def open_entries(entries: Iterable[LandingEntry], keys: Collection[bytes], generation: int) -> tuple[LandingEntry, ...]:
-    """The entries with one of these rows of which nobody knows yet whether their file is there."""
+    """The entries with one of these rows whose file is not known yet to be there."""
     wanted = frozenset(keys)
     return tuple(
         one for one in entries if not one.landed and one.generation == generation and not wanted.isdisjoint(one.keys)

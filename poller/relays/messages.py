@@ -21,7 +21,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -31,13 +31,15 @@ from uuid import UUID
 from poller.errors import PollerError
 from poller.handler.batch import Batch
 from poller.handler.reports import RetryLater
+from poller.model.captured import Op
 from poller.model.durations import format_duration
+from poller.model.row_changes import op_of
 from poller.ports import Row
 
 LONGEST_PAUSE = 3600.0
 """The most seconds that a target's own word on when to come again (`Retry-After`) is followed."""
 USUAL_PAUSE = 30.0
-"""Seconds until a target that was down is tried again, where it does not say when."""
+"""Seconds until a target that was down is tried again, if it does not say when."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,14 @@ class Message:
     """A row as it is sent.
 
     Attributes:
-        row: of the batch. id: see `message_id`. body: the row as JSON, in UTF-8.
+        row: of the batch. id: see `message_id`. body: the row as JSON, in UTF-8. op: of a captured table, which
+            operation (`poller.model.captured.Op`).
     """
 
     row: Row
     id: str
     body: bytes
+    op: Op | None = None
 
 
 def message_id(batch: Batch, row: Row) -> str:
@@ -60,11 +64,25 @@ def message_id(batch: Batch, row: Row) -> str:
     return hashlib.sha256(named.encode()).hexdigest()
 
 
-def readable(batch: Batch) -> Iterator[tuple[Row, dict[str, Any]]]:
-    """Each row with its values as JSON has them; a row with a value that has no text is rejected by name."""
+def operation(batch: Batch, row: Row) -> Op | None:
+    """Which operation a row of a captured table is; None, if the table is not captured. Raises: ValueError, for one
+    that is not known."""
+    return op_of(row) if batch.is_captured else None
+
+
+def readable(
+    batch: Batch, columns: Mapping[str, str], *, besides: Iterable[str] = ()
+) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """Each row with its values as JSON has them; a row with a value that has no text is rejected by name.
+
+    Args:
+        columns: of the relay: only the columns that they choose are looked at; all, if there are none.
+        besides: further ones that are needed.
+    """
+    wanted = {*columns.values(), *besides}
     for row in batch.rows:
         try:
-            values = plain(row)
+            values = plain({name: value for name, value in row.items() if name in wanted} if columns else row)
         except Exception as error:  # noqa: BLE001 - a type of the driver's, or of the user's own
             batch.reject(row, f"a value of the row has no form in JSON ({type(error).__name__})")
         else:

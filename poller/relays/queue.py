@@ -9,29 +9,25 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from threading import Lock
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from poller import forks
 from poller.config.options import Text
 from poller.config.types import Duration, PositiveDuration
 from poller.handler.batch import Batch
 from poller.model.finding import Finding, ok
 from poller.relays.account import (
     AccountOptions,
-    client_options,
+    account_client,
     failure,
-    full_connection,
     looked_at,
-    made_client,
     problem,
     sent,
 )
 from poller.relays.base import Relay
-from poller.relays.messages import Message, json_bytes, json_text, message_id, readable
-from poller.relays.ordering import key_value
+from poller.relays.messages import Message, json_bytes, json_text, message_id, operation, readable
+from poller.relays.ordering import chosen, key_value
 
 LARGEST = 65_536
 """Bytes of a message's text: the service's own limit, after the encoding."""
@@ -57,14 +53,14 @@ class QueueSettings(AccountOptions):
     """With `senders` more than 1: the columns within whose values messages are sent in order."""
 
     senders: int = Field(default=1, ge=1, le=32)
-    """How many messages are on their way at once. With more than one, rows are sent in order for each `ordering_key`,
-    and one message holds rows of one."""
+    """The number of messages that are on their way at once. With more than one, rows are sent in order for each
+    `ordering_key`, and one message holds rows of one."""
 
     time_to_live: PositiveDuration | None = None
-    """After which time a message that nobody took is gone. Default: never."""
+    """The time after which a message that no reader took is gone. Default: never."""
 
     visibility_delay: Duration = timedelta(0)
-    """For how long a message is hidden from readers at first; at most 7 days."""
+    """The time for which a message is hidden from readers at first; at most 7 days."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -83,30 +79,27 @@ class QueueRelay(Relay[QueueSettings]):
     """Sends a message for each row, in order, and waits for the answer of each. An answer that is lost, or a process
     that ends, sends messages again: `id` is the same each time."""
 
+    knows_changes = True
+
     def __init__(
         self, settings: QueueSettings, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
     ) -> None:
+        from azure.storage.queue import QueueClient
+
         super().__init__(settings, environ=environ, folder=folder)
         self._place = f"the queue {settings.queue}"
-        self._connection = ""
+        connection = ""
         if settings.connection_env is not None:
-            self._connection = full_connection(self.variable("connection_env", settings.connection_env), "queue")
-        self._reset_after_fork()
-        forks.in_child(self._reset_after_fork)
-        self._connected()
-
-    def _reset_after_fork(self) -> None:
-        """In a child process too, which forgets the parent's connections."""
-        self._lock = Lock()
-        self._client: Any = None
+            connection = self.variable("connection_env", settings.connection_env)
+        self._sdk = account_client(settings, connection, "queue", QueueClient, settings.queue)
 
     def __call__(self, batch: Batch) -> None:
-        """Raises: RetryLater, where the service is down; PollerError, where it refuses."""
+        """Raises: RetryLater, if the service is down; PollerError, if it refuses."""
         if self.settings.senders == 1:
-            self._send(batch, self._messages(batch, list(readable(batch))))
+            self._send(batch, self._messages(batch, list(readable(batch, self.settings.columns))))
             return
         by_key: dict[str, list[tuple[Any, dict[str, Any]]]] = {}
-        for row, values in readable(batch):
+        for row, values in readable(batch, self.settings.columns, besides=self.settings.ordering_key):
             key = json.dumps([key_value(values, name) for name in self.settings.ordering_key])
             by_key.setdefault(key, []).append((row, values))
         parcels = [self._messages(batch, rows) for rows in by_key.values()]
@@ -120,7 +113,7 @@ class QueueRelay(Relay[QueueSettings]):
                 raise
 
     def checkup(self) -> list[Finding]:
-        """Whether the queue can be reached. Whether messages may be sent shows only when one is."""
+        """Check that the queue can be reached. The right to send messages shows only when one is sent."""
         return looked_at(self._look)
 
     def _look(self) -> Finding:
@@ -128,7 +121,7 @@ class QueueRelay(Relay[QueueSettings]):
 
         own = self.settings
         try:
-            sent(lambda: self._connected().get_queue_properties())
+            sent(lambda: self._sdk.client().get_queue_properties())
         except FAILURES as failed:
             if status_of(failed) == 403 and own.account_url is not None:
                 return ok("relay", f"{self._place} was not looked at: this identity may do no more than send, if that")
@@ -139,10 +132,7 @@ class QueueRelay(Relay[QueueSettings]):
 
     def close(self) -> None:
         """See `Relay.close`."""
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+        self._sdk.close()
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
@@ -152,9 +142,10 @@ class QueueRelay(Relay[QueueSettings]):
         texts: list[str] = []
         parcel: list[Message] = []
         size = 0
-        for row, values in rows:
+        for row, found in rows:
+            values = chosen(found, self.settings.columns)
             body = json_text(values, ascii_only=True).encode() if ascii_only else json_bytes(values)
-            message = Message(row, message_id(batch, row), body)
+            message = Message(row, message_id(batch, row), body, operation(batch, row))
             alone = self._size(self._body(batch, [message]))
             if alone > LARGEST:
                 batch.reject(row, f"its message has {alone} bytes, and a Storage Queue takes {LARGEST}")
@@ -169,12 +160,13 @@ class QueueRelay(Relay[QueueSettings]):
     def _body(self, batch: Batch, messages: list[Message]) -> bytes:
         poller = json.dumps(batch.poller_name).encode()
         if self.settings.rows_per_message == 1:
-            return b'{"id":"%s","poller":%s,"row":%s}' % (messages[0].id.encode(), poller, messages[0].body)
-        rows = b",".join(b'{"id":"%s","row":%s}' % (one.id.encode(), one.body) for one in messages)
+            (one,) = messages
+            return b'{"id":"%s","poller":%s,%s"row":%s}' % (one.id.encode(), poller, _op(one), one.body)
+        rows = b",".join(b'{"id":"%s",%s"row":%s}' % (one.id.encode(), _op(one), one.body) for one in messages)
         return b'{"poller":%s,"rows":[%s]}' % (poller, rows)
 
     def _size(self, body: bytes) -> int:
-        """In the queue: encoded, or as it stands in XML."""
+        """In the queue: encoded, or as it is in XML."""
         if self.settings.encoding == "base64":
             return -(-len(body) // 3) * 4
         return len(body) + 4 * body.count(b"&") + 3 * (body.count(b"<") + body.count(b">"))
@@ -199,7 +191,7 @@ class QueueRelay(Relay[QueueSettings]):
         }
 
         def put() -> None:
-            self._connected().send_message(text, **timing)
+            self._sdk.client().send_message(text, **timing)
 
         try:
             try:
@@ -225,20 +217,9 @@ class QueueRelay(Relay[QueueSettings]):
         from azure.core.exceptions import ResourceExistsError
 
         with contextlib.suppress(ResourceExistsError):
-            self._connected().create_queue()
+            self._sdk.client().create_queue()
 
-    def _connected(self) -> Any:
-        """The SDK's client. Raises: ConfigError."""
-        from azure.storage.queue import QueueClient
 
-        with self._lock:
-            if self._client is None:
-                own = self.settings
-
-                def make() -> Any:
-                    if own.account_url is None:
-                        return QueueClient.from_connection_string(self._connection, own.queue, **client_options())
-                    return QueueClient(own.account_url, own.queue, credential=own.credential, **client_options())
-
-                self._client = made_client(own, "queues", make)
-            return self._client
+def _op(message: Message) -> bytes:
+    """The member of a message that says which operation a row of a captured table is."""
+    return b"" if message.op is None else b'"op":"%s",' % message.op.encode()

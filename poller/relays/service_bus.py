@@ -12,7 +12,7 @@ from poller.config.options import Text
 from poller.errors import PollerError
 from poller.handler.batch import Batch
 from poller.relays.account import problem
-from poller.relays.amqp import ATTEMPTS, TIME_LIMIT, AmqpRelay, NamespaceOptions
+from poller.relays.amqp import ATTEMPTS, TIME_LIMIT, AmqpRelay, NamespaceOptions, properties_of
 from poller.relays.base import needs
 from poller.relays.messages import Message, retry_later
 
@@ -30,7 +30,7 @@ class ServiceBusSettings(NamespaceOptions):
     """The topic. Give this or `queue`."""
 
     sessions: bool = False
-    """Whether `ordering_key` becomes the session's id, for a queue or subscriptions with sessions; else it is the
+    """True if `ordering_key` becomes the session's id, for a queue or subscriptions with sessions; else it is the
     partition key."""
 
     @model_validator(mode="after")
@@ -46,7 +46,7 @@ class ServiceBusSettings(NamespaceOptions):
 
 
 class ServiceBusRelay(AmqpRelay[ServiceBusSettings]):
-    """Sends as many messages at once as the service takes, those of each ordering key by themselves."""
+    """Sends as many messages at once as the service takes, those of each ordering key apart."""
 
     def __init__(
         self, settings: ServiceBusSettings, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
@@ -67,7 +67,7 @@ class ServiceBusRelay(AmqpRelay[ServiceBusSettings]):
             message.body,
             message_id=message.id,
             content_type="application/json",
-            application_properties={"poller": batch.poller_name},
+            application_properties=properties_of(message, batch),
             session_id=key if self.settings.sessions else None,
             partition_key=key,
         )

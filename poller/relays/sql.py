@@ -1,19 +1,22 @@
 """Rows into a table of another database, each once: an upsert through the fenced sink.
 
 The whole batch goes in one go. Only where the database refuses it, row by row, each behind a savepoint, so that those
-that are refused are named and the others are done.
+that are refused are named and the others are done. Changes of a captured table are carried out in their order: deletes
+by key, and an emptied table where the settings allow it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from poller import forks
 from poller.errors import ConfigError, PollerError
 from poller.handler.batch import Batch
+from poller.model.captured import OP
 from poller.model.finding import Finding, error
 from poller.ports import Row
 from poller.relays.base import Relay
@@ -24,12 +27,13 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
     from sqlalchemy.exc import SQLAlchemyError
 
-    from poller.relays.sql_target import Target, Upsert
+    from poller.relays.sql_target import Target
+    from poller.relays.sql_upsert import Step, Upsert
 
 __all__ = ["SqlRelay", "SqlSettings"]
 
 CONFLICT_PAUSE = 1.0
-"""Seconds until a batch comes again that stood in the way of another transaction."""
+"""Seconds until a batch comes again that was in the way of another transaction."""
 
 
 class NotTaken(PollerError):
@@ -38,22 +42,25 @@ class NotTaken(PollerError):
 
 class _Named:
     """The rows of a batch that failed so far. A later one with the same key in the table waits with them: else the
-    earlier one would replace it when it comes again."""
+    earlier one would replace it when it comes again. A change of all rows waits for each, and each waits for it."""
 
     def __init__(self, batch: Batch, upsert: Upsert) -> None:
         self._batch = batch
         self._upsert = upsert
-        self._keys: set[str] = set()
+        self._keys: set[str | None] = set()
 
     def fail(self, row: Row, why: str) -> None:
         self._keys.add(self._upsert.key_of(row))
         self._batch.fail(row, why)
 
     def waits(self, row: Row) -> bool:
-        """Whether an earlier row of its key failed; it is named too then."""
-        if not self._keys or self._upsert.key_of(row) not in self._keys:
+        """True if an earlier row of its key failed; it is named too then."""
+        if not self._keys:
             return False
-        self._batch.fail(row, "an earlier row of the same key failed")
+        key = self._upsert.key_of(row)
+        if key is not None and key not in self._keys and None not in self._keys:
+            return False
+        self.fail(row, "an earlier row of the same key failed")
         return True
 
 
@@ -61,6 +68,7 @@ class SqlRelay(Relay[SqlSettings]):
     """Writes each batch in one transaction; lanes have connections of their own."""
 
     exact_values = True
+    knows_changes = True
 
     def __init__(
         self, settings: SqlSettings, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
@@ -89,7 +97,7 @@ class SqlRelay(Relay[SqlSettings]):
         raise failed  # the driver's own error may quote rows
 
     def checkup(self) -> list[Finding]:
-        """Whether the database can be reached, verifies itself, and has the table."""
+        """Check that the database can be reached, verifies itself, and has the table."""
         return self._checked(lambda target: [*target.security(self.environ), *target.checkup()])
 
     def check_columns(self, columns: tuple[str, ...]) -> list[Finding]:
@@ -120,14 +128,23 @@ class SqlRelay(Relay[SqlSettings]):
 
         upsert = target.upsert(tuple(batch.rows[0]))
         with target.engine.begin() as connection, fenced(connection, batch) as fresh:
-            values = self._values(batch, upsert, fresh)
-            if not values or self._in_one_go(connection, upsert, [one for _, one in values]):
+            self._check_truncate(upsert, fresh, target)
+            steps = self._steps(batch, upsert, fresh)
+            if not steps or self._in_one_go(connection, upsert, steps):
                 return
-            self._row_by_row(batch, connection, upsert, values)
+            self._row_by_row(batch, connection, upsert, steps)
+
+    def _check_truncate(self, upsert: Upsert, rows: Sequence[Row], target: Target) -> None:
+        """Raises: RetryLater, if the table was emptied and the target is not to be: nothing is written then."""
+        if upsert.empty is not None and self.settings.on_truncate == "stop" and any(row[OP] == "T" for row in rows):
+            raise retry_later(
+                f'the source table was emptied (TRUNCATE), and on_truncate is "stop": the {target.place} is left as it '
+                'is, and no later change is carried out. Set on_truncate = "delete" in the relay to empty it too'
+            )
 
     @staticmethod
-    def _values(batch: Batch, upsert: Upsert, rows: Sequence[Row]) -> list[tuple[Row, dict[str, Any]]]:
-        """The rows as the table takes them; one with a value that the database does not have is named."""
+    def _steps(batch: Batch, upsert: Upsert, rows: Sequence[Row]) -> list[Step]:
+        """What is done for the rows; one with a value that the database does not have is named."""
         from poller.relays.sql_values import Unstorable
 
         found, named = [], _Named(batch, upsert)
@@ -135,16 +152,18 @@ class SqlRelay(Relay[SqlSettings]):
             if named.waits(row):
                 continue
             try:
-                found.append((row, upsert.values(row)))
+                step = upsert.step(row)
             except Unstorable as wrong:
                 named.fail(row, str(wrong))
             except Exception as wrong:  # noqa: BLE001 - a type of the driver's, or of the user's own
                 named.fail(row, f"a value of the row cannot be stored ({type(wrong).__name__})")
+            else:
+                found += [] if step is None else [step]
         return found
 
     @staticmethod
-    def _in_one_go(connection: Connection, upsert: Upsert, values: list[dict[str, Any]]) -> bool:
-        """Whether the database took all of them; else none is written. Raises: SQLAlchemyError, where it is no row's
+    def _in_one_go(connection: Connection, upsert: Upsert, steps: list[Step]) -> bool:
+        """True if the database took all of them; else none is written. Raises: SQLAlchemyError, if no row is at
         fault."""
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -152,8 +171,10 @@ class SqlRelay(Relay[SqlSettings]):
 
         try:
             with connection.begin_nested():
-                for piece in upsert.pieces(values):
-                    connection.execute(upsert.statement, piece)
+                for _, alike in groupby(steps, lambda step: id(step.statement)):  # in order, as few as can be
+                    some = list(alike)
+                    for piece in upsert.pieces([one.values for one in some]):
+                        connection.execute(some[0].statement, piece if some[0].values else None)
         except SQLAlchemyError as refused:
             if fault_of(refused) != "row":
                 raise
@@ -161,25 +182,23 @@ class SqlRelay(Relay[SqlSettings]):
         return True
 
     @staticmethod
-    def _row_by_row(
-        batch: Batch, connection: Connection, upsert: Upsert, values: Sequence[tuple[Row, dict[str, Any]]]
-    ) -> None:
+    def _row_by_row(batch: Batch, connection: Connection, upsert: Upsert, steps: Sequence[Step]) -> None:
         """Each that the database takes; the others are named. Raises: as `_in_one_go`."""
         from sqlalchemy.exc import SQLAlchemyError
 
         from poller.relays.sql_errors import described, fault_of
 
         named = _Named(batch, upsert)
-        for row, one in values:
-            if named.waits(row):
+        for step in steps:
+            if named.waits(step.row):
                 continue
             try:
                 with connection.begin_nested():
-                    connection.execute(upsert.statement, one)
+                    connection.execute(step.statement, step.values)
             except SQLAlchemyError as refused:
                 if fault_of(refused) != "row":
                     raise
-                named.fail(row, described(refused))
+                named.fail(step.row, described(refused))
 
     def _judged(self, failed: SQLAlchemyError | OSError, target: Target) -> Exception:
         """What is raised instead, without the driver's own words: they may quote rows."""
@@ -188,7 +207,7 @@ class SqlRelay(Relay[SqlSettings]):
 
         fault, said = fault_of(failed), described(failed)
         if fault == "conflict":
-            return retry_later(f"another transaction of the {target.place} stood in the way: {said}", CONFLICT_PAUSE)
+            return retry_later(f"another transaction of the {target.place} is in the way: {said}", CONFLICT_PAUSE)
         target.forget()  # the table, or what the server takes at once, may be another when it is back
         if fault == "outage":
             step = f". {tls.repair(target.engine.url).removesuffix('.')}" if said_of_tls(failed) else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -20,7 +20,7 @@ class SqlSettings(Options):
     folder of `poller.toml`. Give this or `url_env`."""
 
     url_env: Text | None = None
-    """The environment variable that holds the URL, where it has a password."""
+    """The environment variable that holds the URL, if it has a password."""
 
     identity: bool | Text = False
     """Sign in with a Microsoft Entra identity instead of a password, as a source's `identity` does."""
@@ -32,19 +32,28 @@ class SqlSettings(Options):
     """The table, which exists. `poller_fence` and `poller_applied` beside it are made where they are missing."""
 
     key_columns: tuple[Column, ...] = Field(min_length=1)
-    """The columns of the table that identify a row: its primary key, or a unique one. A row that is there is
-    updated."""
+    """The columns of the table that identify a row: its primary key, or a unique one."""
+
+    mode: Literal["upsert", "insert"] = "upsert"
+    """`upsert`: a row that is there is updated, and of a captured table one that was deleted is deleted. `insert`:
+    nothing that is there is changed, and a row whose key is there is refused by name; for a table that keeps each
+    version of a row, with the version in `key_columns`."""
 
     columns: dict[Column, Column] = Field(default_factory=dict)
     """Which column of the table takes which column of the row, such as `{order_id = "id", total = "total"}`. Default:
-    all columns of the row, each by its own name."""
+    all columns of the row, each by its own name, but `_op`, `_old`, `_change`, `_tx` and `_at` of a captured table."""
 
     version_column: Column | None = None
     """A column of the table that grows with each version, such as `updated_at`: a row never replaces one whose value
-    there is greater. Default: rows replace what is there, in the order in which they come."""
+    there is greater. Default: rows replace what is there, in the order in which they come. A delete does not look at
+    it."""
+
+    on_truncate: Literal["delete", "stop"] = "stop"
+    """If a captured table was emptied (TRUNCATE), `delete` empties the target too; `stop` leaves it as it is, and
+    carries out no later change until this is `delete`."""
 
     timeout: PositiveDuration = timedelta(seconds=60)
-    """How long a statement may take, and how long the transaction of a worker that was stopped may stay open, where
+    """The time that a statement may take, and how long the transaction of a worker that was stopped may stay open, if
     the server has such limits."""
 
     @field_validator("key_columns")
@@ -64,6 +73,9 @@ class SqlSettings(Options):
         for key, names in named.items() if self.columns else ():
             if any(name not in self.columns for name in names):
                 raise PydanticCustomError("names", "names a column that is not in columns", {"key": key})
+        if self.mode == "insert" and self.version_column is not None:
+            reason = 'has no meaning with mode = "insert": nothing is replaced'
+            raise PydanticCustomError("names", "{reason}", {"key": "version_column", "reason": reason})
         if self.version_column in self.key_columns:
             raise PydanticCustomError("names", "is one of key_columns, and cannot grow", {"key": "version_column"})
         return self

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import partial
-from math import ceil, inf
+from math import ceil
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     JSON,
+    TEXT,
+    VARCHAR,
     Column,
     Connection,
     Insert,
@@ -33,9 +34,10 @@ from poller.config.sqlite_paths import anchored
 from poller.databases import tokens
 from poller.databases.urls import abandon, read_url, use_utf8mb4
 from poller.errors import ConfigError
+from poller.model.captured import CHANGE, OP, RESERVED
 from poller.model.finding import Finding, ok, warn
-from poller.ports import Row
-from poller.relays.sql_values import MAKERS, REST_OF_STATEMENT, Unstorable, size_of
+from poller.relays.sql_upsert import Upsert, deleting
+from poller.relays.sql_values import MAKERS
 from poller.sinks.schema import family_of
 
 if TYPE_CHECKING:
@@ -45,56 +47,6 @@ MOST_CONNECTIONS = 64
 """As many as a poller has lanes at most."""
 CONNECT = 10
 """Seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Upsert:
-    """A statement for rows with certain columns.
-
-    Attributes:
-        taken: by column of the table: the column of the row, and what makes the table's value of its value.
-        keys: the columns of the row that identify a row of the table.
-        largest: bytes that a statement may have; None: as many as it likes.
-    """
-
-    statement: Insert
-    taken: Mapping[str, tuple[str, Callable[[Any], Any]]]
-    keys: tuple[str, ...]
-    largest: int | None = None
-
-    def values(self, row: Row) -> dict[str, Any]:
-        """The parameters of the statement. Raises: Unstorable, and what a value raises that is asked for its text."""
-        found = {}
-        for name, (source, make) in self.taken.items():
-            if row[source] is None and source in self.keys:  # a unique key takes any number of such rows
-                raise Unstorable(f'column "{name}" of `key_columns` has no value')
-            try:
-                found[name] = make(row[source])
-            except Unstorable as wrong:
-                raise Unstorable(f'column "{name}" cannot hold it: {wrong}') from None
-        if _size(found) > (self.largest or inf):
-            raise Unstorable("the row is larger than the `max_allowed_packet` of the server")
-        return found
-
-    def pieces(self, values: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-        """The parameters of many rows, in as few executions as the server takes: the driver makes one statement of
-        those of an execution, however small `max_allowed_packet` is."""
-        first, size = 0, 0
-        for at, found in enumerate(values if self.largest else ()):
-            size += _size(found)
-            if size > (self.largest or inf) and at > first:
-                yield values[first:at]
-                first, size = at, _size(found)
-        yield values[first:]
-
-    def key_of(self, row: Row) -> str:
-        """What tells the row of the table from others."""
-        return repr([row[name] for name in self.keys])
-
-
-def _size(found: Mapping[str, Any]) -> int:
-    """Bytes that a statement with these parameters has at most."""
-    return sum(map(size_of, found.values())) + REST_OF_STATEMENT * (1 + len(found))
 
 
 class Target:
@@ -143,19 +95,19 @@ class Target:
             return self._made[columns]
 
     def forget(self) -> None:
-        """Look at the table anew: it may have been changed."""
+        """Look at the table again: it may have been changed."""
         with self._lock:
             self._made.clear()
 
     def security(self, environ: Mapping[str, str]) -> list[Finding]:
-        """Whether the connection verifies the server, and who signs in."""
+        """Check that the connection verifies the server, and who signs in."""
         return [*tls.of_database(self.engine.url, environ), *tokens.findings(self.engine)]
 
     def checkup(self) -> list[Finding]:
-        """Whether the table is there with its key. Raises: ConfigError, SQLAlchemyError."""
+        """Check that the table is there with its key. Raises: ConfigError, SQLAlchemyError."""
         with self.engine.connect() as connection:
             found = _Found(connection, self._settings)
-        if self._family == "mysql" and len(found.keys) > 1:
+        if self._family == "mysql" and len(found.keys) > 1 and self._settings.mode == "upsert":
             message = (
                 f"The {self.place} has further unique keys: a row that meets one of them updates the row that is there."
             )
@@ -186,7 +138,15 @@ class Target:
 
     def _upsert(self, connection: Connection, columns: tuple[str, ...]) -> Upsert:
         found = _Found(connection, self._settings)
-        taken = self._settings.columns or {name: name for name in columns}
+        changes = OP in columns and CHANGE in columns
+        own = (name for name in columns if not changes or name not in RESERVED)
+        taken = self._settings.columns or {name: name for name in own}
+        if changes and self._settings.mode == "insert" and OP not in taken.values():
+            raise ConfigError(
+                f'names no column for {OP}: with mode = "insert" nothing else tells deletes from inserts.',
+                key="columns",
+                next_step=f'Name one, such as {{id = "id", change = "{CHANGE}", op = "{OP}"}}, or leave out `mode`.',
+            )
         for name, source in taken.items():
             if name not in found.types:
                 step = "Name those that it has in `columns`."
@@ -198,15 +158,19 @@ class Target:
         if missing is not None:
             step = "Name the column of the row that it is taken from in `columns`."
             raise ConfigError(
-                f'"{missing}" of the {self.place} is no column of the rows.', key="columns", next_step=step
+                f'"{missing}" of the {self.place} is not a column of the rows.', key="columns", next_step=step
             )
         makers = MAKERS[self._family]
+        table = Table(self._settings.table, MetaData(), *map(Column, taken), schema=self._settings.schema_name)
+        carried_out = changes and self._settings.mode == "upsert"
+        own_text = (VARCHAR, TEXT) if self._family == "postgresql" else ()
+        texts = {name for name in self._settings.key_columns if isinstance(found.types[name], own_text)}
         return Upsert(
-            self._statement(
-                Table(self._settings.table, MetaData(), *map(Column, taken), schema=self._settings.schema_name)
-            ),
+            self._statement(table),
             {name: (source, partial(makers, found.types[name])) for name, source in taken.items()},
-            tuple(taken[name] for name in self._settings.key_columns),
+            self._settings.key_columns,
+            deleting(table, self._settings.key_columns, texts) if carried_out else None,
+            table.delete() if carried_out else None,
             connection.exec_driver_sql("SELECT @@max_allowed_packet").scalar() if self._family == "mysql" else None,
         )
 
@@ -216,6 +180,8 @@ class Target:
 
     def _statement(self, table: Table) -> Insert:
         """Every column but those of the key, the version last: MySQL assigns from left to right."""
+        if self._settings.mode == "insert":
+            return table.insert()
         keys, version = self._settings.key_columns, self._version
         others = [*(name for name in table.c.keys() if name not in (*keys, *version)), *version]  # noqa: SIM118
         if self._family == "mysql":
@@ -264,7 +230,7 @@ class Target:
         raw.commit()
 
     def _settings_of_session(self, raw: Any) -> Iterator[str]:
-        """A wait for a lock ends before the statement would, so that the two can be told apart."""
+        """A wait for a lock ends before the statement would, so that the two can be distinguished."""
         limit = max(self._limit, 2)
         if self._family == "postgresql":
             yield "SET TIME ZONE 'UTC'"
@@ -346,7 +312,7 @@ class _Found:
             return
         there = " or ".join(sorted(", ".join(sorted(key)) for key in self.keys)) or "none"
         raise ConfigError(
-            f"is no primary or unique key of {self._settings.table}; its keys: {there}.",
+            f"is not a primary or unique key of {self._settings.table}; its keys: {there}.",
             key="key_columns",
             next_step="Name one of them, or add a unique constraint on these columns.",
         )

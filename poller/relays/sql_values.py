@@ -11,14 +11,12 @@ from math import isnan
 from typing import Any, Protocol
 from uuid import UUID
 
-from sqlalchemy.types import ARRAY, JSON, Boolean, String, Time
+from sqlalchemy.types import ARRAY, JSON, Boolean, Enum, String, Time
 
 from poller.ports import IntervalText, JsonText
 from poller.relays.messages import json_text, plain_value
 
 _LARGEST_SQLITE_INTEGER = 2**63
-_LARGEST_NUMBER = 10**65
-"""MySQL cuts off the digits of a longer number in a statement."""
 REST_OF_STATEMENT = 500
 """Bytes of an upsert, for each column, beside texts and bytes: more than its names and a number take."""
 _ESCAPED = "\0\n\r\x1a\"'\\"
@@ -72,13 +70,13 @@ def _for_mysql(kind: Any, value: Any, /) -> Any:
     if isinstance(value, dict | list | tuple):
         return _json(value)
     if isinstance(value, float) and isnan(value):
-        raise Unstorable("NaN is no number there")
+        raise Unstorable("NaN is not a number there")
     if isinstance(value, IntervalText) and isinstance(kind, Time):
         raise Unstorable("months are no time of day")
     if isinstance(value, Decimal) and isinstance(kind, String) and value.is_finite():
         return format(value, "f")  # a number of more than 65 digits would be cut off
-    if type(value) is int and isinstance(kind, String) and abs(value) >= _LARGEST_NUMBER:
-        return str(value)
+    if type(value) is int and isinstance(kind, String) and not isinstance(kind, Enum):
+        return str(value)  # a long one would be cut off, and as a key it would find "07" for 7
     return str(value) if isinstance(value, UUID | str) else value
 
 
@@ -94,7 +92,7 @@ def _for_sqlite(kind: Any, value: Any, /) -> Any:
         return value if -_LARGEST_SQLITE_INTEGER <= value < _LARGEST_SQLITE_INTEGER else str(value)
     if isinstance(value, float):
         if isnan(value):
-            raise Unstorable("NaN is no number there")  # it would be stored as NULL
+            raise Unstorable("NaN is not a number there")  # it would be stored as NULL
         return value
     if isinstance(value, datetime):
         return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat(" ", "microseconds")

@@ -1,7 +1,7 @@
 """What a driver knows of its connection, without a statement being sent; and what it does behind SQLAlchemy's back.
 
 A fenced transaction must be able to say that nothing was sent before its first statement: then that may be committed
-by itself, or sent again, without anything of the handler being committed or lost.
+alone, or sent again, without anything of the handler being committed or lost.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _IN_TRANSACTION = 1
 def check(connection: Connection, family: str) -> None:
     """Refuse a connection on which a fence would not hold.
 
-    Raises: ConfigError: it commits each statement by itself, is inside a savepoint or a two-phase transaction, or has
+    Raises: ConfigError: it commits each statement at once, is inside a savepoint or a two-phase transaction, or has
     sent a statement in this transaction.
     """
     if _autocommits(connection, family):
         raise ConfigError(
-            "The connection commits each statement by itself (AUTOCOMMIT): the fence would not be held.",
+            "The connection commits each statement at once (AUTOCOMMIT): the fence would not be held.",
             next_step="Use an engine without AUTOCOMMIT, and `with engine.begin() as connection`.",
         )
     if connection.in_nested_transaction() or isinstance(connection.get_transaction(), TwoPhaseTransaction):
         raise ConfigError(
-            "A fenced block stands in an ordinary transaction, not inside a savepoint or a two-phase one.",
+            "A fenced block needs an ordinary transaction, not a savepoint or a two-phase transaction.",
             next_step="Enter `fenced` right after `engine.begin()`; savepoints may be used inside the block.",
         )
     if _has_begun(connection, family):
@@ -59,7 +59,7 @@ def _autocommits(connection: Connection, family: str) -> bool:
 
 
 def _has_begun(connection: Connection, family: str) -> bool:
-    """Whether a statement was sent in this transaction.
+    """True if a statement was sent in this transaction.
 
     SQLite is not asked: there a transaction that has read something old cannot write. PyMySQL learns it by a ping,
     MariaDB is asked; with other drivers MySQL cannot say.

@@ -3,7 +3,8 @@
 A row is known by the hash of its key (`poller.model.row_ids`). An entry is what one fenced transaction applied. It is
 needed for as long as one of its rows may come again:
 
-- until a commit past its last row has landed (`settled`). The ends of batches are never compared for equality: a batch
+- until a commit past its last row has been written (`settled`). The ends of batches are never compared for equality: a
+batch
   may be cut otherwise when it comes again. Positions of rows only ever fall (rows that move leave a gap, which closes),
   so an entry is kept for too long rather than too short;
 - or while one of its rows is listed as aside or waiting for a person.
@@ -91,7 +92,7 @@ def plan(
 
 
 def _is_over(entry: Entry, standing: Standing) -> bool:
-    """Whether no row of it comes again, but for those that are held."""
+    """True if no row of it comes again, but for those that are held."""
     return entry.generation < standing.generation or entry.through <= standing.settled
 
 

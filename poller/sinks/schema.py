@@ -76,7 +76,7 @@ def family_of(dialect: str) -> str:
     if dialect not in FAMILIES:
         raise ConfigError(
             f"A sink in {dialect} cannot be fenced.",
-            next_step="PostgreSQL, MariaDB, MySQL and SQLite can; docs/effectively-once.md has recipes for others.",
+            next_step="PostgreSQL, MariaDB, MySQL and SQLite can; docs/handlers.md has recipes for others.",
         )
     return FAMILIES[dialect]
 

@@ -5,7 +5,7 @@
             if fresh:
                 connection.execute(upsert, [to_target(row) for row in fresh])
 
-docs/effectively-once.md says how it works, and what it does not promise.
+docs/handlers.md says how it works, and what it does not promise.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fenced(connection: Connection, batch: Batch, *, part: str = "") -> Iterator[
 
     Args:
         connection: of the target, in a transaction (PostgreSQL, MariaDB, MySQL or SQLite).
-        part: a name, where a batch has several blocks on one database: each applies its rows once.
+        part: a name, if a batch has several blocks on one database: each applies its rows once.
     Raises: Fenced (a later owner has written here); ConfigError (AUTOCOMMIT, not the first statement, another database,
         a second block of the same name); what the database raises. ValueError for an invalid `part`, TypeError for a
         Session or an AsyncConnection.

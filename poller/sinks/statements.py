@@ -1,20 +1,21 @@
 """What is asked of each database, and in which order: the fence, and the ledger behind it.
 
 The fence is a row with the highest token that has written. Whoever writes locks it first: shared where its token
-stands there already, so that the lanes of a tenure run beside each other; exclusively to raise it. So a raise waits for
+is there already, so that the lanes of a tenure run beside each other; exclusively to raise it. So a raise waits for
 every transaction under a lower token, what those have applied is seen afterwards, and later ones are fenced.
 Rows that were tried before under the same token want it exclusively too: an earlier transaction with them may still be
 on its way to its commit, although its client is gone or got no answer.
 
 What is read after the lock must not be older than the lock:
 
-- PostgreSQL lets whoever shares a row's lock pass those who wait to have it alone, for ever where lanes overlap. So an
+- PostgreSQL lets a session that shares a row's lock pass those that wait to have it alone, for ever where lanes
+overlap. So an
   advisory lock, whose queue is fair, stands before the row's, shared or exclusive as that is.
 - PostgreSQL, READ COMMITTED: each statement sees what was committed before it began.
 - PostgreSQL, REPEATABLE READ and SERIALIZABLE: the first statement fixes what is seen before it waits for a lock. A
   raise that waited for a stale owner would not see what that one has applied, and apply it again. So the wait is a
   transaction of its own, and the fence is locked once more, shared, by the first statement of the next.
-- MariaDB and MySQL: what is seen is fixed by the first plain SELECT, and that stands behind the lock. The fence is
+- MariaDB and MySQL: what is seen is fixed by the first plain SELECT, and that is behind the lock. The fence is
   raised by an upsert, since `FOR UPDATE` of a row that is missing lets two wait for each other.
 - SQLite: who writes has the database; one upsert does it all.
 """
@@ -66,9 +67,9 @@ class Fencing(Protocol):
         """Lock the fence, raised to `token` where it stood lower, until the transaction ends.
 
         Args:
-            stands: whether the fence is believed to stand at `token`. shared: whether others of this token may have it
+            stands: whether the fence is believed to be at `token`. shared: whether others of this token may have it
                 too.
-        Returns: the token that stands there; a higher one is nothing to go on under.
+        Returns: the token that is there; a higher one is nothing to go on under.
         """
         ...
 
@@ -110,7 +111,7 @@ class PostgreSqlFencing:
         return int(found[0])
 
     def _look(self, connection: Connection, names: Names, *, shared: bool) -> Row[int, str] | None:
-        """Lock the row, and what stands in it; None where there is none."""
+        """Lock the row, and what is in it; None if there is none."""
         connection.execute(self._gate_shared if shared else self._gate_alone, {"gate": _gate(names)})
         return connection.execute(self._shared if shared else self._alone, names).one_or_none()
 
@@ -216,7 +217,7 @@ class Statements:
         return done.rowcount == 1
 
     def has(self, connection: Connection, names: Names, id_: int) -> bool:
-        """Whether an entry is there."""
+        """True if an entry is there."""
         return connection.execute(self.is_there, {**names, "id": id_}).first() is not None
 
 

@@ -159,8 +159,8 @@ class FencedTransaction:
                 f"one has {token}.",
                 fencing_token=token,
                 standing_token=there,
-                next_step="Nothing is wrong where another worker has taken over. Where the state document was made "
-                f"anew: poller reset-to-checkpoint {batch.poller_name} FILE --token-at-least {there}",
+                next_step="Nothing is wrong if another worker has taken over. If the state document was made "
+                f"again: poller reset-to-checkpoint {batch.poller_name} FILE --token-at-least {there}",
             )
         self._keys = self._keys or ledger.hashed(batch.keys())
         named = {failure.position for failure in batch.failures}
@@ -238,11 +238,11 @@ class FencedTransaction:
         )
 
     def _inside(self) -> bool:
-        """Whether the handler is in another block of this batch, which leaves out what fails now."""
+        """True if the handler is in another block of this batch, which leaves out what fails now."""
         return any(one.state == "inside" for one in self._others())
 
     def _refuse_a_second(self) -> None:
-        """Two at once on one database would wait for each other, where they want the fence exclusively."""
+        """Two at once on one database would wait for each other, if they want the fence exclusively."""
         for one in self._others():
             if one.state in {"inside", "left"} and one.dialect is self.dialect and one.thread == self.thread:
                 raise ConfigError(

@@ -34,7 +34,7 @@ Records = Sequence[Sequence[Any]]
 
 
 def pyarrow() -> Any:
-    """The module. Raises: ConfigError naming `format` and the extra, where it is not installed."""
+    """The module. Raises: ConfigError naming `format` and the extra, if it is not installed."""
     return _module("pyarrow")
 
 
@@ -98,7 +98,7 @@ class Tables:
         return None
 
     def of_records(self, records: Records, names: Sequence[str]) -> Table:
-        """The table of a page's records, of which these columns are the user's."""
+        """The table of a page's records, whose columns `names` are the user's."""
         return Built(records, names, self._types, self._what)
 
     def of_rows(self, reader: Reader, rows: Sequence[Row], *, asking: bool) -> Table:  # noqa: ARG002 - not here
@@ -217,9 +217,9 @@ def column_of(values: Sequence[Any], before: Any = None) -> Any:
 
 
 def _type_of(kinds: set[type], values: Sequence[Any]) -> Any:
-    """Arrow's type for values of these types; None where they become text.
+    """Arrow's type for values of these types; None if they become text.
 
-    Raises: TypeError, where they are of types that do not mix."""
+    Raises: TypeError, if they are of types that do not mix."""
     pa = pyarrow()
     exact = {
         bool: pa.bool_(),
@@ -293,7 +293,7 @@ def received(data: bytes) -> Whole:
 
 
 def _check_types(tables: Sequence[Any]) -> None:
-    """Refuse tables of which a column cannot be one. Raises: SourceError."""
+    """Refuse tables with a column that cannot be in one. Raises: SourceError."""
     pa = pyarrow()
     for name in dict.fromkeys(name for table in tables for name in table.column_names):
         found = {table.schema.field(name).type for table in tables if name in table.column_names}

@@ -11,6 +11,7 @@ from sqlalchemy.engine import URL, Engine
 from poller.databases import pools, tokens
 from poller.errors import ConfigError
 from poller.model.fingerprint import SourceDescription
+from poller.sources.captured import Captured
 from poller.sources.connection import Database
 from poller.sources.database import dialect_for
 from poller.sources.engines import make_engine, make_pool, quoter, read_url
@@ -29,10 +30,12 @@ class Assembly:
     """The parts.
 
     Attributes:
+        options: those by which it is read: of a captured table those of its change table.
         session: its reads. another: makes a session with a connection of its own. guard: of `session`.
-        subject: for a look at whether rows wait. description: what the configuration says of the source.
+        subject: for the question whether rows wait. description: what the configuration says of the source.
     """
 
+    options: Options
     session: Session
     another: Callable[[], Session]
     guard: Guard
@@ -51,6 +54,9 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
     dialect = dialect_for(family_of(parsed))
     check_bound(o.bound, o.cursor_kind, dialect.family)
     place = identify(parsed)
+    given_options = o
+    if o.capture:
+        o = o.of_changes(dialect.changes(o.table or "", o.schema_name, str).name)
     condition, wrapped = checked_sql(o.filter, o.query, dialect.family, o.cursor_column)
 
     if not 1 <= connections <= pools.MOST:
@@ -88,24 +94,32 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
         database = Database(on, dialect, o.query_timeout, form="parsed" if o.parses_json else "text", pool=pool)
         database.may_set = may_set
         tables = None if o.format == "rows" else dialect.tables(o.what, own_engine=not given)
-        return Session(database, o, relation, quote, tables)
+        captured = None
+        if o.capture:
+            changes = dialect.changes(given_options.table or "", o.schema_name, quote)
+            captured = Captured(changes, database, relation.alias, given_options.columns)
+        return Session(database, o, relation, quote, tables, captured)
 
     subject = Subject(url if isinstance(url, Engine) else parsed, dialect, o, relation, quote, identity)
     first_session = session(first)
+    description = SourceDescription(
+        database=place,
+        schema_name=o.schema_name,
+        table=o.table,
+        query=o.query,
+        cursor_column=o.cursor_column,
+        cursor_kind=o.cursor_kind,
+        pk_columns=o.pk_columns,
+        filter=o.filter,
+        left_open=dialect.left_open(parsed, place, o),
+    )
+    if o.capture:
+        description = description.of_capture(given_options.table or "")
     return Assembly(
+        options=o,
         session=first_session,
         another=lambda: session(engine()),
         guard=Guard(first_session, o, place, Scrubber.of(parsed)),
         subject=subject,
-        description=SourceDescription(
-            database=place,
-            schema_name=o.schema_name,
-            table=o.table,
-            query=o.query,
-            cursor_column=o.cursor_column,
-            cursor_kind=o.cursor_kind,
-            pk_columns=o.pk_columns,
-            filter=o.filter,
-            left_open=dialect.left_open(parsed, place, o),
-        ),
+        description=description,
     )

@@ -1,7 +1,7 @@
 """Below what rows are read (sources.md, "Rows that commit late"): `bound_of` makes the bound of a sample.
 
-A sample is taken on the source's autocommit connection before every page, as the dialect says, in statements of which
-each has its own snapshot, never the page's. The page then reads `cursor < CAST(:bound AS type)`. A bound of the kind
+A sample is taken on the source's autocommit connection before every page, as the dialect says, in statements that each
+have their own snapshot, never the page's. The page then reads `cursor < CAST(:bound AS type)`. A bound of the kind
 `none` means that there is none. Any other without a value is not known yet, and no row is read.
 
 Nothing here asks a database or a clock: what earlier samples showed is in `Memory`, which goes from sample to sample
@@ -54,7 +54,7 @@ class Rule:
 class Marked(NamedTuple):
     """A number or key that is there: with `counts` the first number that was not handed out yet, read before what is
     `open`, so that it is safe once all open transactions began after that look; with `seen` the greatest cursor, None
-    in an empty table. `next`: the first number that was not handed out yet, where the server knows it."""
+    in an empty table. `next`: the first number that was not handed out yet, if the server knows it."""
 
     value: Any
     open: Sample
@@ -62,7 +62,7 @@ class Marked(NamedTuple):
 
 
 Sampled: TypeAlias = Sample | Marked | Bound
-"""What a sample shows: what is open, a number or key too, or the bound itself, where the database says it."""
+"""What a sample shows: what is open, a number or key too, or the bound itself, if the database says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def _marked(rule: Rule, sample: Marked, marks: tuple[Any, ...]) -> tuple[Bound, 
 
 
 def _since(marks: tuple[Any, ...], moment: datetime) -> tuple[Any, ...]:
-    """The last mark that was there at a moment, and all after it; empty where there is none."""
+    """The last mark that was there at a moment, and all after it; empty if there is none."""
     old = [number for number, (there, _) in enumerate(marks) if there <= moment]
     return marks[old[-1] :] if old else ()
 
@@ -313,7 +313,7 @@ def _fell(kind: CursorKind, taken: Bound, last: Bound | None) -> bool:
 
 
 def _place(kind: CursorKind, text: str | None) -> Decimal | None:
-    """The value as a number, for comparison; None where it is not a number."""
+    """The value as a number, for comparison; None if it is not a number."""
     if text is None:
         return None
     try:

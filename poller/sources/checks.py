@@ -23,7 +23,7 @@ from poller.sources.database import Records
 from poller.sources.options import Options
 from poller.sources.page import Params, Query
 from poller.sources.stamping import Origin
-from poller.sources.user_sql.conditions import indexable
+from poller.sources.user_sql import indexable
 
 SMALL = 1_000
 """A table of at most this many rows is rightly read as a whole by any database."""
@@ -91,11 +91,11 @@ class Checks:
         return [ok("database", f"reachable: {asked.database.dialect.family} {version}".rstrip())]
 
     def relation(self, asked: Examined) -> list[Finding]:
-        """True if the table may be read at all."""
+        """Check that the table may be read at all."""
         return []
 
     def row_security(self, asked: Examined) -> list[Finding]:
-        """True if a policy may hide rows of the table, or of any that a view or query reads."""
+        """Check that no policy hides rows of the table, or of any that a view or query reads."""
         return []
 
     def behind(self, asked: Examined) -> list[Finding]:
@@ -103,11 +103,11 @@ class Checks:
         return []
 
     def unfinished(self, asked: Examined) -> tuple[list[str], list[str]] | None:
-        """Prepared transactions, for a person, and the statements that end them; None where there can be none."""
+        """Prepared transactions, for a person, and the statements that end them; None if there can be none."""
         return None
 
     def reader(self, asked: Examined) -> tuple[str, bool] | None:
-        """The user, and whether it may write; None where no reader holds up the bound."""
+        """The user, and whether it may write; None if no reader holds up the bound."""
         return None
 
     def reader_made(self, asked: Examined) -> str:
@@ -119,12 +119,12 @@ class Checks:
         return None
 
     def dropped(self, asked: Examined, query: Query, params: Params) -> int:
-        """How many rows a page reads and drops; where this is not counted, more than `SMALL` unless an index contains
-        the filter."""
+        """The number of rows that a page reads and drops; where this is not counted, more than `SMALL` unless an index
+        contains the filter."""
         return SMALL + 1
 
     def implied(self, primary: Sequence[str]) -> Sequence[str]:
-        """Columns that stand at the end of every index."""
+        """Columns that are at the end of every index."""
         return ()
 
     def filter_index(self, asked: Examined, text: str) -> str:
@@ -142,7 +142,7 @@ class Checks:
         return ""
 
     def on_update(self, asked: Examined, found: Origin, table: str) -> str:
-        """The statement that gives the column a new value at every UPDATE without a trigger; empty where there is
+        """The statement that gives the column a new value at every UPDATE without a trigger; empty if there is
         none."""
         return ""
 

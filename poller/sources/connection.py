@@ -17,13 +17,13 @@ from poller.databases import urls
 from poller.databases.pools import Loan, Pool, Session
 from poller.errors import SourceUnavailable
 from poller.sources.database import Dialect, Form, Records
-from poller.sources.session_setup import SessionSetup, is_idle
+from poller.sources.engines import SessionSetup, is_idle
 
 _TEXTS_KEPT = 64
 _Opened = TypeVar("_Opened")
 
 PATIENCE = 5.0
-"""For so many seconds at most a fork waits for a page that another thread reads from a SQLite file."""
+"""The most seconds that a fork waits for a page that another thread reads from a SQLite file."""
 
 
 class Database:
@@ -51,21 +51,21 @@ class Database:
         self._setup = SessionSetup(engine, dialect, timeout, form)
         self._usual: Form = form
         self.may_set = False
-        """Whether what is read may call functions of the users', which may change settings of the session."""
+        """True if what is read may call functions of the users', which may change settings of the session."""
         self.lenient = False
-        """Whether values that the driver cannot convert are read as text: after a failure, while pages hold such
+        """True if values that the driver cannot convert are read as text: after a failure, while pages hold such
         text."""
         self.page_held_text: bool | None = None
-        """Whether a page of the present work held such text; None where no page was read."""
+        """True if a page of the present work held such text; None if no page was read."""
         self._connection: Connection | None = None
         self._driver: Any = None
         self._session: Session | None = None
         self._loan: Loan | None = None
         self._kept = False
-        """Whether another source may take the borrowed connection."""
+        """True if another source may take the borrowed connection."""
         self._lasting = 0
         self.rested = False
-        """Whether the connection in use was used before this piece of work: it may have died since."""
+        """True if the connection in use was used before this piece of work: it may have died since."""
         self._texts: dict[str, sa.TextClause] = {}
         """Statements that ran before: one that is kept is not compiled again."""
         self._file: Hashable = None
@@ -114,7 +114,7 @@ class Database:
 
     @property
     def is_open(self) -> bool:
-        """Whether a connection is held or borrowed."""
+        """True if a connection is held or borrowed."""
         return self._connection is not None
 
     def connection(self) -> Connection:
@@ -184,7 +184,7 @@ class Database:
             raise SourceUnavailable(
                 f"No connection can be made: {error.strerror or type(error).__name__}.",
                 next_step="Check that this process may read the files that the options of `url` name, such as ssl_ca,"
-                " and what stands in them.",
+                " and that the files are valid.",
             ) from None
 
     def run(self, sql: str | sa.Executable, params: Mapping[str, Any] | None = None) -> Records:
@@ -213,7 +213,7 @@ class Database:
         return kept
 
     def read_leniently(self, error: BaseException) -> bool:
-        """Read values that the driver cannot convert as text from now on; False where it failed for another reason, or
+        """Read values that the driver cannot convert as text from now on; False if it failed for another reason, or
         they are read so already."""
         if self.lenient or not self.dialect.unreadable(error):
             return False
@@ -242,7 +242,7 @@ class Database:
         self.rest(keep=keep)
 
     def rest(self, *, keep: bool = False) -> None:
-        """A borrowed connection goes back; `keep`: unless nobody else waits for one."""
+        """A borrowed connection goes back; `keep`: unless no other borrower waits for one."""
         if self.pool is None or self._loan is None or self._lasting:
             return
         self._loan.soiled = self.may_set
@@ -267,7 +267,7 @@ class Database:
         return None if self._connection is None else self._driver
 
     def discard(self) -> None:
-        """Close the connection, broken or not: nobody uses it any more."""
+        """Close the connection, broken or not: it is not used any more."""
         if self.pool is None:
             self._close_held()
         elif self._loan is not None and (not self._kept or self.pool.resume(self._loan)):
@@ -300,7 +300,7 @@ class Database:
         self.pool.leave(self)  # where another thread reads, it gives the connection back
 
     def _let_go(self) -> None:
-        """Of the connection: it is closed, or goes back to the pool."""
+        """Close the connection, or give it back to the pool."""
         if self.pool is None:
             self._close_held()
             return

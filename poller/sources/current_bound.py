@@ -30,12 +30,13 @@ from poller.sources.sampler import Asked, Sampler, delayed, no_bound
 ZONE_EVERY = 60.0
 """Seconds between two looks at the zone in which the database stamps: the setting may change."""
 AGAIN_FOR = 1.0
-"""For so many seconds from just before its sample a bound may serve again (throughput.md, "Reader")."""
+"""Seconds from just before its sample for which a bound may serve again (throughput.md, "Reader")."""
 SAMPLED_BEFORE = 0.2
-"""A sample may have begun so many seconds before it was asked for: another reader's, or MariaDB's last one."""
+"""The most seconds by which a sample may have begun before it was asked for: another reader's, or MariaDB's last
+one."""
 _HOLDS = "holds_session"
 USUAL = timedelta(seconds=1)
-"""`settle`, where it is not set."""
+"""`settle`, if it is not set."""
 WAIT = 5.0
 """Seconds for which a process that has just begun samples, if rows wait."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
@@ -62,7 +63,7 @@ class CurrentBound:
         happened that it may not outlive."""
 
     def again(self, known: Inspection) -> Bound | None:
-        """The last bound, where it may serve for another page: it is younger than `AGAIN_FOR`, of this connection to
+        """The last bound, if it may serve for another page: it is younger than `AGAIN_FOR`, of this connection to
         this one server, lent to no other source since, and nothing went wrong. Its age counts on. None: take another
         sample."""
         if self._last is None or self._made_for is None:
@@ -82,14 +83,14 @@ class CurrentBound:
         )
 
     def holds_session(self) -> bool:
-        """Whether the connection surely leads to one session of one server; asked once per session."""
+        """True if the connection surely leads to one session of one server; asked once per session."""
         facts = self._database.facts()
         if _HOLDS not in facts:
             facts[_HOLDS] = self._database.dialect.holds_session(self._database.connection())
         return bool(facts[_HOLDS])
 
     def drop(self) -> None:
-        """The last bound serves no other page: something failed, or was looked at anew."""
+        """The last bound serves no other page: something failed, or was looked at again."""
         self._last = None
 
     def choose_again(self) -> None:

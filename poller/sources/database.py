@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import warnings
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,14 +21,13 @@ from poller.databases.samplers import FOUR_BYTES, Reading, session_of
 from poller.errors import ConfigError
 from poller.model.cursor import KeyValue
 from poller.model.fingerprint import DatabaseIdentity
-from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
-from poller.sources.columns.exact import Exact
-from poller.sources.columns.uniqueness import Reflected, reflected_sets
+from poller.sources.changes import Changes
+from poller.sources.columns import MOMENTS, NUMBERS, Column, Exact, Family, Reflected, reflected_sets
 from poller.sources.faults import Fault
 from poller.sources.identity import names_host
 from poller.sources.options import Options
+from poller.sources.rows import CONVERSION_ERRORS, Documents, Reread, plain
 from poller.sources.sampler import Asked, Sampler
-from poller.sources.values import CONVERSION_ERRORS, Documents, Reread, plain
 
 Form: TypeAlias = Literal["parsed", "text", "exact"]
 """How values come: as Python's; with JSON as plain text; with JSON and intervals as marked text (`ports.JsonText`)."""
@@ -55,7 +54,7 @@ class Records:
     escaped: frozenset[tuple[int, int]] = frozenset()
     documents: Documents = field(default_factory=Documents)
     origins: Sequence[int] = ()
-    """Of each column the number of the relation that it comes from, where the server says it."""
+    """The number of the relation that each column comes from, if the server says it."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,8 @@ class Look:
 
     `table`, `schema`: as configured, None for a query. `reflected` is SQLAlchemy's view of its columns, None for a
     query; `columns` are the quoted, qualified names;
-    `condition` is the checked filter; `keys` the key columns; `described` a result without rows of these columns.
+    `condition` is the checked filter; `keys` the key columns; `described` a result without rows of these columns;
+    `proven`: the table, if constraints prove its key.
     """
 
     relation: str
@@ -76,6 +76,11 @@ class Look:
     described: Records | None = None
     table: str | None = None
     schema: str | None = None
+    proven: Reflected | None = None
+
+
+GONE = "the key of this table has changed"
+"""What the error of a `Watch.guard` quotes."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +88,12 @@ class Watch:
     """What a page rests on and no result shows, as it was when the table was looked at.
 
     Attributes:
-        sql, params: what asks again, after each page that has rows; empty where a result does show it (`Dialect.seen`).
-        found: its row.
+        guard: a condition of each page that fails with an error that quotes `GONE` if it is not so any more.
+        sql, params: what asks again, after each page that has rows, or with a `guard` now and then; empty where a
+            result does show it (`Dialect.seen`). found: its row.
         object: which object has the table's name; None if that is not known here.
         collations: by which a column's text is sorted, with its version, by the column's name.
-        digits: how many digits of a second a column shows, where this is not what its type surely holds.
+        digits: how many digits of a second a column shows, if this is not what its type surely holds.
         types: of a column of numbers its type with the places that it holds, where `Column.sql_type` does not say them.
     """
 
@@ -98,6 +104,7 @@ class Watch:
     collations: Mapping[str, str] = field(default_factory=dict)
     digits: Mapping[str, int] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
+    guard: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ class Settings:
 class Place(NamedTuple):
     """Where a session leads: the server with its start, database, user, the settings that names, texts and times depend
     on, and the privileges that a session keeps from when it was opened. What a source learned on one session is true on
-    another one of an equal place; on any other it is learned anew.
+    another one of an equal place; on any other it is learned again.
 
     Attributes:
         reading: for sharing samples; None if they cannot be shared.
@@ -146,8 +153,8 @@ class Whereabouts:
 
     Attributes:
         said: the database, the schema (of a query: of all it names without one), host and port, as fields of the
-            description; None where it does not know. object: which object has the table's name, and server: which
-            server it is, on which timeline; None where that is not known.
+            description; None if it does not know. object: which object has the table's name, and server: which
+            server it is, on which timeline; None if that is not known.
     """
 
     said: Mapping[str, Any] = field(default_factory=dict)
@@ -169,34 +176,34 @@ class Dialect:
     clock: ClassVar[str] = ""
     """An expression: the server's clock in UTC as text, `YYYY-MM-DDTHH:MM:SS.ffffffZ`."""
     key_form: ClassVar[PageForm] = PageForm.AND_OR
-    """How two keys are compared inside a tie, where the page is two ranges."""
+    """How two keys are compared inside a tie, if the page is two ranges."""
     ties_are_ranges: ClassVar[bool] = False
     """True if an equality would use the index by the cursor alone, from the tie's first row on, and a range of this one
     value uses the key too."""
     types_belong_to_values: ClassVar[bool] = False
-    """Whether each row may hold another type in the same column."""
+    """True if each row may hold another type in the same column."""
     holds_impossible_dates: ClassVar[bool] = False
-    """Whether a date that no calendar has may be stored; its text may be read back as NULL."""
+    """True if a date that no calendar has may be stored; its text may be read back as NULL."""
     forced: ClassVar[frozenset[str]] = frozenset()
     """Driver arguments that a URL cannot change: with another value, values are read wrongly."""
     catalog_first: ClassVar[str] = ""
     """A statement after which the catalog is shown whole, whatever a function in a view has set."""
     conversion_breaks: ClassVar[bool] = True
-    """Whether a connection is unusable after a value that the driver could not convert: the rest was not read."""
+    """True if a connection is unusable after a value that the driver could not convert: the rest was not read."""
     scalar_codes: ClassVar[frozenset[int]] = frozenset()
-    """Codes by which drivers name types in a description, of types whose values nobody can change in place."""
+    """Codes by which drivers name types in a description, of types whose values are immutable."""
     takes_z: ClassVar[bool] = True
-    """Whether the text of an instant may end with `Z` where a time is bound."""
+    """True if the text of an instant may end with `Z` where a time is bound."""
     keeps_privileges: ClassVar[bool] = False
-    """Whether a session has the privileges of the moment when it was opened, for as long as it lasts."""
+    """True if a session has the privileges of the moment when it was opened, for as long as it lasts."""
     session_number: ClassVar[str] = ""
     """A SELECT of the server's number of this session; empty where drivers do not know theirs."""
     keeps_objects: ClassVar[bool] = True
-    """Whether a table stays the same object (`TableFacts.object`) when it is rebuilt, as maintenance does."""
+    """True if a table stays the same object (`TableFacts.object`) when it is rebuilt, as maintenance does."""
     is_file: ClassVar[bool] = False
     """True if a database is a file: connections cost nothing, and its locks are per process."""
     sets_values: ClassVar[bool] = False
-    """True if a connection is told how values come (`read_values`)."""
+    """True if a connection is set to how values come (`read_values`)."""
     knows_other_times: ClassVar[bool] = False
     """True if a time may be one that Python does not know: an infinity, a year before 1."""
     has_adbc: ClassVar[bool] = False
@@ -239,12 +246,12 @@ class Dialect:
 
     def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
         """Give a session its settings back, that it may only read among them; `before`: what `settings` said, None
-        where it was not asked. False where they may be others now, and the session must not be used again."""
+        where it was not asked. False if they may be others now, and the session must not be used again."""
         return True
 
     def read_values(self, dbapi: Any, form: Form) -> None:
         """Set up how the driver's connection returns JSON and intervals, again where it was set up otherwise; `exact`
-        as far as the driver can. Raises: ConfigError naming `json`, where the driver cannot return text."""
+        as far as the driver can. Raises: ConfigError naming `json`, if the driver cannot return text."""
 
     def json_columns(self, table: str, schema: str | None, run: Runner) -> frozenset[str]:
         """The columns of JSON that the driver returns as plain text; `table`, `schema`: quoted. Empty if the driver's
@@ -255,7 +262,7 @@ class Dialect:
         """Called before each statement."""
 
     def holds_session(self, connection: Connection) -> bool:
-        """Whether all statements of this connection surely reach one session of one server: what was sampled on it may
+        """True if all statements of this connection surely reach one session of one server: what was sampled on it may
         then be used again. Behind a pooler the driver's number of the session differs from the server's."""
         if not self.session_number:
             return False
@@ -296,7 +303,7 @@ class Dialect:
     # --------------------------------------------------------------------- what the configuration leaves to the server
 
     def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
-        """What asks the server which database, schema and table the names of a configuration mean; None where there is
+        """What asks the server which database, schema and table the names of a configuration mean; None if there is
         nothing to ask."""
         return None
 
@@ -320,7 +327,7 @@ class Dialect:
         return tuple(found)
 
     def reached(self, driver: Any) -> dict[str, Any]:
-        """Host and port as the driver's connection knows them, as fields of the description; empty where it does
+        """Host and port as the driver's connection knows them, as fields of the description; empty if it does
         not."""
         return {}
 
@@ -334,11 +341,31 @@ class Dialect:
         """
         return f"open transactions of {self.family} are not looked at"
 
+    # ------------------------------------------------------------------------------------------- a captured table
+
+    def changes(self, table: str, schema: str | None, quote: Callable[[str], str]) -> Changes:
+        """How the changes of a captured table are read.
+
+        Args:
+            table, schema: as configured. quote: quotes a name for `sqlalchemy.text`.
+        Raises: ConfigError naming `capture`, if there is no capture.
+        """
+        kind = KINDS.get(self.family)
+        if kind is None or not kind.capture:
+            raise ConfigError(
+                f"`capture` is true, and poller captures no changes in {self.family} databases.",
+                key="capture",
+                next_step="Follow a column that grows with every change: cursor_column.",
+            )
+        home = import_module(f"poller.sources.{self.family}.changes")
+        made: Changes = getattr(home, kind.reader + "Changes")(table, schema, quote)
+        return made
+
     # --------------------------------------------------------------------------- what is not known for lack of a row
 
     def emptiness(self, relation: str, cursor: str, run: Runner) -> tuple[str, Any] | None:
         """A SELECT of one value, and that value now: while it stays, no row has a cursor, and no definition of a table
-        or view changed. Cheaper than an inspection that finds no row. None where it has a row, or there is no such
+        or view changed. Cheaper than an inspection that finds no row. None if it has a row, or there is no such
         SELECT.
 
         Args:
@@ -349,15 +376,15 @@ class Dialect:
     # --------------------------------------------------------------------------- values that the driver cannot convert
 
     def unreadable(self, error: BaseException) -> bool:
-        """Whether the driver failed on a value that the database sent."""
+        """True if the driver failed on a value that the database sent."""
         return isinstance(error, CONVERSION_ERRORS)
 
     def lenient(self, dbapi: Any) -> AbstractContextManager[None]:
-        """While open, the driver returns as text what it cannot convert, where it supports that."""
+        """While open, the driver returns as text what it cannot convert, if it supports that."""
         return contextlib.nullcontext()
 
     def keeping(self) -> AbstractContextManager[Documents]:
-        """While open, what the driver parses as JSON is kept with its text, where it can be."""
+        """While open, what the driver parses as JSON is kept with its text, if it can be."""
         return contextlib.nullcontext(Documents())
 
     def fetch_leniently(self, result: CursorResult[Any]) -> Reread:
@@ -401,7 +428,7 @@ class Dialect:
         return set()
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
-        """The cursor's and key's columns by name; None where they are not known until a row exists."""
+        """The cursor's and key's columns by name; None if they are not known until a row exists."""
         names = ", ".join(look.columns.values())
         if look.reflected is not None:
             return {
@@ -485,7 +512,7 @@ class Dialect:
         return value
 
     def is_null(self, sql: str) -> str:
-        """The condition for NULL in a column that is declared NOT NULL, where that may not be enforced."""
+        """The condition for NULL in a column that is declared NOT NULL, if that may not be enforced."""
         return f"{sql} IS NULL"
 
     def limited(self, select: str, rest: str, limit: int) -> str:
@@ -495,7 +522,7 @@ class Dialect:
     # ------------------------------------------------------------------------------------------------------ errors
 
     def hidden_by(self, error: DBAPIError, run: Runner) -> str:
-        """What would have hidden rows, where the server refused a statement for that; empty for any other error. Raises
+        """What would have hidden rows, if the server refused a statement for that; empty for any other error. Raises
         what the driver raises."""
         return ""
 

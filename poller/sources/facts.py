@@ -83,7 +83,7 @@ class TableFacts:
 
 def read_columns(stored: object, cursor: str, keys: tuple[str, ...]) -> tuple[Column, tuple[Column, ...]] | None:
     """The columns of the cursor and the key, from a document's `facts`; None if it does not say all of them, or says
-    what this version does not write. A document may have been edited, and types stand in SQL."""
+    what this version does not write. A document may have been edited, and types are in SQL."""
     columns = stored.get("columns") if isinstance(stored, Mapping) else None
     if not isinstance(columns, Mapping):
         return None
@@ -198,7 +198,7 @@ def tie_of(cursor: Cursor, column: Column) -> Cursor:
 def refuse_changed(
     cursor: Cursor | None, column: Column, keys: tuple[Column, ...], *, what: str, is_table: bool
 ) -> None:
-    """Return if a cursor's text can have come from these columns, where no facts say what it rests on; of a query the
+    """Return if a cursor's text can have come from these columns, if no facts say what it rests on; of a query the
     digits are not known. Raises: SourceError naming the column that was changed."""
     if cursor is None:
         return
@@ -249,7 +249,7 @@ def _refused(old: Column, new: Column, cursor: Cursor) -> Verdict | None:
 
 
 def _is_another(old: str | None, new: str | None) -> bool:
-    """Whether two names of an object are not of the same one. One may say more than the other; what both say first
+    """True if two names of an object are not of the same one. One may say more than the other; what both say first
     decides."""
     if old is None or new is None:
         return False
@@ -259,7 +259,7 @@ def _is_another(old: str | None, new: str | None) -> bool:
 
 
 def _replaced(old: TableFacts, new: TableFacts) -> str:
-    return f"another table has its name now, or it was made anew ({old.object}, now {new.object})"
+    return f"another table has its name now, or it was made again ({old.object}, now {new.object})"
 
 
 def _waits(old: TableFacts, new: TableFacts, cursor: Cursor | None) -> Verdict | None:
@@ -278,7 +278,7 @@ def _waits(old: TableFacts, new: TableFacts, cursor: Cursor | None) -> Verdict |
         return None
     why = f"rows were read below a bound that is {had.kind}, and only {has.kind} is available now"
     why = f"{why}: {has.why}" if has.why else why
-    return Verdict(Does.WAIT, why, step=f"Undo what changed it, and the poller goes on by itself; or {ACCEPT}.")
+    return Verdict(Does.WAIT, why, step=f"Undo what changed it, and the poller goes on automatically; or {ACCEPT}.")
 
 
 def _key_changed(old: Column, new: Column) -> str:
@@ -301,13 +301,13 @@ def _sorts_otherwise(old: Column, new: Column) -> bool:
 
 
 def _is_smaller(old: Column, new: Column) -> bool:
-    """Whether fewer integers fit; by the name of the type, where it is known."""
+    """True if fewer integers fit; by the name of the type, if it is known."""
     sizes = [_SIZES.index(one.sql_type) if one.sql_type in _SIZES else -1 for one in (old, new)]
     return -1 not in sizes and sizes[1] < sizes[0]
 
 
 def _holds_all(old: Column, new: Column) -> bool:
-    """Whether the new type holds all values of the old one, in the same order; both of one family, without times."""
+    """True if the new type holds all values of the old one, in the same order; both of one family, without times."""
     if old.sql_type == new.sql_type or (old.sql_type, new.sql_type) == _TEXTS:
         return True
     was, now = _PLACES.fullmatch(old.sql_type), _PLACES.fullmatch(new.sql_type)
@@ -323,7 +323,7 @@ def _whole(places: re.Match[str]) -> int:
 
 
 def _holds_less(old: Column, new: Column) -> bool:
-    """Whether values may have been rounded."""
+    """True if values may have been rounded."""
     if old.family in MOMENTS:
         return new.digits < old.digits
     was, now = _PLACES.fullmatch(old.sql_type), _PLACES.fullmatch(new.sql_type)
@@ -333,7 +333,7 @@ def _holds_less(old: Column, new: Column) -> bool:
 
 
 def _moment_of_another_column(cursor: Cursor, column: Column, *, is_table: bool) -> str:
-    """Why this text cannot have come from this column; empty where it can."""
+    """Why this text cannot have come from this column; empty if it can."""
     if cursor.kind != "timestamp+pk":
         return ""
     if column.form is not None:

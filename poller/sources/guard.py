@@ -1,4 +1,4 @@
-"""One piece of work on a source's connection: done again where that may help, and its failure told as one of ours."""
+"""One piece of work on a source's connection: repeated if that may help, with driver errors translated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from poller.databases import tokens
 from poller.errors import PollerError, SourceError, SourceUnavailable
 from poller.model.durations import format_duration
 from poller.model.fingerprint import DatabaseIdentity
-from poller.sources.blame import setting_changed, unread_position
 from poller.sources.faults import (
     QUOTING_FAULTS,
     SCHEMA_FAULTS,
@@ -28,8 +27,9 @@ from poller.sources.faults import (
 from poller.sources.identity import place
 from poller.sources.inspection import did_you_mean
 from poller.sources.options import Options
+from poller.sources.records import setting_changed, unread_position
+from poller.sources.rows import CONVERSION_ERRORS
 from poller.sources.session import Session
-from poller.sources.values import CONVERSION_ERRORS
 
 _T = TypeVar("_T")
 SHOWN = "Read as a role with BYPASSRLS or as the table's owner, or read a view of such a role that hides no row."
@@ -55,7 +55,7 @@ class Guard:
 
     def __call__(self, work: Callable[[], _T], keep: Callable[[_T], bool] = lambda _: False) -> _T:
         """Do the work; reads may be done again, once: on a new connection when the one in use broke while it rested,
-        with the table looked at anew when it changed; and once with what the driver cannot convert as text. Driver
+        with the table looked at again when it changed; and once with what the driver cannot convert as text. Driver
         errors become ours, in one line and without secrets. `keep`: whether the connection is of use after this."""
         with self._session.database.using:
             try:
@@ -119,7 +119,7 @@ class Guard:
         return unread_position(self._options, error)
 
     def _fault_of(self, error: DBAPIError | PendingRollbackError) -> Fault:
-        """The latter is said of a connection that broke before, where that was taken for a lack of privileges."""
+        """The latter is said of a connection that broke before, if that was taken for a lack of privileges."""
         return self._session.database.dialect.classify(error) if isinstance(error, DBAPIError) else Fault.DISCONNECTED
 
     def _hidden_by(self, fault: Fault, error: DBAPIError | PendingRollbackError) -> str:
@@ -151,7 +151,7 @@ class Guard:
         return error
 
     def _unsigned(self, failed: SQLAlchemyError) -> SourceError | None:
-        """The error where no token is to be had."""
+        """The error if no token is available."""
         if not isinstance(failed, tokens.NoToken):
             return None
         what = self._options.what

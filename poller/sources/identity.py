@@ -54,7 +54,7 @@ def identify(url: URL) -> DatabaseIdentity:
 
 
 def names_host(url: URL) -> bool:
-    """Whether the URL itself names the server."""
+    """True if the URL itself names the server."""
     return bool(url.host or any(_option(url, name) for name in ("host", "hostaddr", "unix_socket")))
 
 

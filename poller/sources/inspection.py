@@ -12,8 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
 from poller.errors import ConfigError, SourceError
-from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
-from poller.sources.columns.uniqueness import Reflected, proof_of
+from poller.sources.columns import MOMENTS, NUMBERS, Column, Family, Reflected, proof_of
 from poller.sources.connection import Database
 from poller.sources.database import Dialect, Look, Records, Watch
 from poller.sources.faults import SCHEMA_FAULTS
@@ -27,7 +26,7 @@ class Inspection:
     """What is known once the source has a row, or its types are known without one.
 
     Attributes:
-        names: all columns in order; cursor, keys: the columns of the cursor; ordering: of the ordering key, where it
+        names: all columns in order; cursor, keys: the columns of the cursor; ordering: of the ordering key, if it
             is not the key.
         provable: the database itself guarantees the key; where it does not (views, queries, tables that others inherit
             from), rows are checked.
@@ -51,9 +50,9 @@ def inspect_source(
     quote: Callable[[str], str],
     ordering: Sequence[str] = (),
 ) -> Inspection | None:
-    """Ask once. None where the types are not known until a row exists (SQLite, queries).
+    """Ask once. None if the types are not known until a row exists (SQLite, queries).
 
-    `ordering`: the ordering key's columns, where they are not the key columns.
+    `ordering`: the ordering key's columns, if they are not the key columns.
 
     Raises: SourceError naming the table or column; ConfigError naming `cursor_time_zone`; what the driver raises.
     """
@@ -83,6 +82,7 @@ def inspect_source(
     _refuse_unknown(options, names, ordering, key="ordering_key")
     if refused is not None:
         raise refused
+    proven = table is not None and table.is_base and not table.inherited
     look = Look(
         relation=relation.sql,
         columns=by_name,
@@ -93,6 +93,7 @@ def inspect_source(
         described=described,
         table=options.table,
         schema=options.schema_name,
+        proven=table if proven else None,
     )
     if inspector is not None and table is not None and table.is_base:
         _refuse_weak_key(database.dialect, inspector, options, table.columns)
@@ -113,7 +114,7 @@ def inspect_source(
         names=names,
         cursor=cursor,
         keys=keys,
-        provable=table is not None and table.is_base and not table.inherited,
+        provable=proven,
         ordering=tuple(texts[name] for name in ordering),
         seen=seen,
         watch=watch,

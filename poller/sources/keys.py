@@ -13,8 +13,7 @@ from uuid import UUID
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, CursorKind, KeyValue, text_size
-from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
-from poller.sources.columns.exact import Exact
+from poller.sources.columns import RENDERED_BY_DATABASE, Column, Exact, Family
 
 
 def json_value(value: Any) -> KeyValue:
@@ -80,7 +79,7 @@ class KeyReader:
 
     def plan(self, names: Sequence[str], exact: Exact | None = None) -> ReadPlan:
         """Where each part is in a record; `names` are the user's columns, which the helpers follow. `exact`: how the
-        cursor's text is made of its column's value; None where it is the first helper."""
+        cursor's text is made of its column's value; None if it is the first helper."""
         width = len(names)
         others = width + (exact is None)
         rendered = {column.name: others + i for i, column in enumerate(self.helpers)}
@@ -123,7 +122,7 @@ class ReadPlan:
         return Cursor.trusted(self._kind, self._text(record[self.text_at]), self.key(record))
 
     def key(self, record: Sequence[Any]) -> dict[str, KeyValue]:
-        """The key columns of this record. Raises: SourceError, where a value has no exact text."""
+        """The key columns of this record. Raises: SourceError, if a value has no exact text."""
         tiebreaker: dict[str, KeyValue] = {}
         for name, place in self.places:
             value = record[place]
@@ -246,7 +245,7 @@ class LazyOrdering(Sequence[Mapping[str, KeyValue | None]]):
 
 
 def is_later(value: str, other: str) -> bool:
-    """Whether one cursor value certainly sorts after another of its column: numbers, and times of four-digit years."""
+    """True if one cursor value certainly sorts after another of its column: numbers, and times of four-digit years."""
     if value.isdigit() and other.isdigit():
         return int(value) > int(other)
     return bool(_TIME.match(value) and _TIME.match(other)) and value > other

@@ -1,4 +1,4 @@
-"""How many rows wait, and since when; and what that count spares: the page of a table where nothing waits."""
+"""The number of rows that wait, and since when; and what that count spares: the page of a table if nothing waits."""
 
 from __future__ import annotations
 

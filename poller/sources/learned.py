@@ -15,9 +15,8 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from poller.model.cursor import Cursor
 from poller.ports import Page
-from poller.sources.blame import setting_changed
-from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
-from poller.sources.columns.exact import Exact
+from poller.sources.captured import Captured
+from poller.sources.columns import RENDERED_BY_DATABASE, Column, Exact, Family
 from poller.sources.connection import Database
 from poller.sources.database import Records, Whereabouts
 from poller.sources.facts import TableChanged, TableFacts
@@ -26,7 +25,7 @@ from poller.sources.keys import KeyReader, ReadPlan
 from poller.sources.options import Options
 from poller.sources.page import Relation, Statements
 from poller.sources.parsing import ColumnReader, parse_cursor, settle
-from poller.sources.records import PROBE, refuse_bad_keys
+from poller.sources.records import PROBE, refuse_bad_keys, setting_changed
 
 WATCHED_EVERY = 60.0
 """Seconds after which also a page without rows asks whether the table is as it was when it was looked at."""
@@ -35,7 +34,15 @@ WATCHED_EVERY = 60.0
 class Learned:
     """What the database says of the source's table, asked once, until `forget`."""
 
-    def __init__(self, database: Database, options: Options, relation: Relation, quote: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        options: Options,
+        relation: Relation,
+        quote: Callable[[str], str],
+        captured: Captured | None = None,
+    ) -> None:
+        self.captured = captured
         self.database = database
         self.options = options
         self.relation = relation
@@ -56,9 +63,9 @@ class Learned:
         self._watched = float("-inf")
         """When what no result shows was asked last."""
         self.looks = 0
-        """How often what was learned was forgotten: what rests on an earlier look serves no other page."""
+        """The times that what was learned was forgotten: what rests on an earlier look serves no other page."""
         self.facts: TableFacts | None = None
-        """Of what is known, without the guarantee, which the bound says."""
+        """The facts that are known, without the guarantee, which the bound gives."""
         self.ordering: tuple[str, ...] = ()
         """The ordering key's columns; empty: the key columns serve."""
 
@@ -70,11 +77,16 @@ class Learned:
     def forget(self) -> None:
         """Ask again at the next read. The bound in force is not forgotten: it never moves back."""
         self._known = self._statements = self._reader = self._empty_by = self.facts = None
+        if self.captured is not None:
+            self.captured.forget()
         self.looks += 1
 
     def order_by(self, columns: Sequence[str]) -> None:
         """Read these columns as the ordering key; none: the key columns serve."""
-        if tuple(columns) != self.ordering:
+        if self.captured is not None:
+            self.captured.ordering = tuple(columns)
+            self.captured.forget()
+        elif tuple(columns) != self.ordering:
             self.ordering = tuple(columns)
             self.forget()
 
@@ -82,6 +94,10 @@ class Learned:
         """What the database says of the table, asked once per place; None while its types are not known for lack of a
         row."""
         self._follow()
+        if self.captured is not None:
+            before = self.captured.last
+            if self.captured.look() is not before:  # the columns may be others
+                self._statements = None
         if self._known is None and not self._is_still_empty():
             empty_by = self._emptiness()
             known = inspect_source(self.database, self.options, self.relation, self.quote, self.ordering)
@@ -120,7 +136,7 @@ class Learned:
         return None
 
     def _is_still_empty(self) -> bool:
-        """Whether an inspection would find no row again, and everything else as it was."""
+        """True if an inspection would find no row again, and everything else as it was."""
         if self._empty_by is None:
             return False
         sql, value = self._empty_by
@@ -141,20 +157,21 @@ class Learned:
             self._asked = self.database.place()
 
     def _asked_where(self) -> Whereabouts | None:
-        """In one statement. None where there is nothing to ask, no such table, or a server that does not support the
+        """In one statement. None if there is nothing to ask, no such table, or a server that does not support the
         question, as some with PostgreSQL's protocol: then the source is what the configuration says. Raises what the
         driver raises."""
         dialect, mariadb = self.database.dialect, bool(getattr(self.database.engine.dialect, "is_mariadb", False))
         question = dialect.asks_where(self.options, mariadb=mariadb)
+        ours = {} if self.captured is None else self.captured.said()
         if question is None:
-            return None
+            return Whereabouts(ours) if ours else None
         for server in question.servers:
             with contextlib.suppress(DBAPIError if dialect.is_untried else ProgrammingError):
                 found = self.database.run(question.sql.replace("{server}", server), question.params)
                 in_use, schema, made, which = found.rows[0]
                 if question.finds_table and schema is None:
                     return None
-                said = {"database.database": in_use, "schema": schema}
+                said = {**ours, "database.database": in_use, "schema": schema}
                 said |= dialect.reached(self.database.driver_connection())
                 return Whereabouts(said, None if made is None else str(made), None if which is None else str(which))
         return None
@@ -174,6 +191,9 @@ class Learned:
         """The same over other columns than the configured ones; None: all. Not `filtered`: over all rows, whether they
         pass the filter or not. `ordered`: also the ordering key's text, in the last columns of a record."""
         relation = self.relation if filtered else replace(self.relation, condition=None)
+        if self.captured is not None and columns is None:
+            joined, chosen = self.captured.selects()
+            relation = replace(relation, joined=joined, chosen=chosen)
         known, options = self._known, self.options
         cursor = Column(options.cursor_column, Family.TEXT) if known is None else known.cursor
         keys = [Column(name, Family.TEXT) for name in options.pk_columns] if known is None else known.keys
@@ -184,8 +204,9 @@ class Learned:
         if known is not None:
             self._reader = reader
         ordering = known.ordering if ordered and known is not None else ()
+        guard = "" if known is None else known.watch.guard
         return Statements(
-            self.database.dialect, self.quote, relation, cursor, keys, projection, reader.helpers, ordering
+            self.database.dialect, self.quote, relation, cursor, keys, projection, reader.helpers, ordering, guard
         )
 
     def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
@@ -203,7 +224,7 @@ class Learned:
 
     @property
     def helpers(self) -> tuple[Column, ...]:
-        """Whose texts stand behind the user's columns in a page, beside the cursor's."""
+        """Whose texts are behind the user's columns in a page, beside the cursor's."""
         return () if self._reader is None else tuple(self._reader.helpers)
 
     def plan(self, names: Sequence[str], exact: Exact | None = None) -> ReadPlan:
@@ -212,7 +233,7 @@ class Learned:
         return self._reader.plan(names[: len(names) - (exact is None) - len(self._reader.helpers)], exact)
 
     def exact(self, known: Inspection) -> Exact | None:
-        """How the cursor's text is made of the driver's value; None where the database makes it: also while values may
+        """How the cursor's text is made of the driver's value; None if the database makes it: also while values may
         come as text, and where the cursor's column is a key's too, whose text it then gives as well."""
         cursor = known.cursor
         in_key = cursor.family in RENDERED_BY_DATABASE and any(key.name == cursor.name for key in known.keys)
@@ -239,10 +260,10 @@ class Learned:
             raise TableChanged
 
     def refuse_other_table(self, known: Inspection, page: Page) -> None:
-        """As `refuse_other_types`, for what no result shows. A page without rows passes none: then it is asked now
-        and then."""
+        """As `refuse_other_types`, for what no result shows. A page without rows passes none, and a guarded one fails:
+        then it is asked now and then."""
         watch, now = known.watch, time.monotonic()
-        if watch.sql and (page.rows or now - self._watched >= WATCHED_EVERY):
+        if watch.sql and ((page.rows and not watch.guard) or now - self._watched >= WATCHED_EVERY):
             self._watched = now
             rows = self.database.run(watch.sql, watch.params).rows
             if not rows or tuple(rows[0]) != watch.found:

@@ -19,7 +19,7 @@ _NO_TIME = ("xid8+pk", "rowversion+pk")
 """Kinds whose bound is the database's own and has no instant that a delay could be taken from."""
 
 DELAY = timedelta(seconds=5)
-"""`settle`, where the bound is a delay and nothing else is set."""
+"""`settle`, if the bound is a delay and nothing else is set."""
 
 
 class Options(SourceOptions):
@@ -31,6 +31,11 @@ class Options(SourceOptions):
         if self.table is None:
             return "query"
         return self.table if self.schema_name is None else f"{self.schema_name}.{self.table}"
+
+    def of_changes(self, name: str) -> Options:
+        """Those by which the change table of a captured table is read, with all its columns."""
+        of_table = {"table": name, "cursor_column": "id", "cursor_kind": "integer+pk", "pk_columns": ("id",)}
+        return self.model_copy(update={**of_table, "columns": None})
 
     @property
     def zone(self) -> tzinfo | None:
@@ -49,17 +54,17 @@ class Options(SourceOptions):
 
     @property
     def parses_json(self) -> bool:
-        """Whether `json` columns hold Python's values: a column of a `pyarrow.Table` has one type."""
+        """True if `json` columns hold Python's values: a column of a `pyarrow.Table` has one type."""
         return self.json_values == "parsed" and self.format == "rows"
 
     @property
     def asks_for_bound(self) -> bool:
-        """Whether the configuration says below which kind of bound rows are read, so that a person has accepted it."""
+        """True if the configuration says below which kind of bound rows are read, so that a person has accepted it."""
         return self.bound != "auto"
 
     @property
     def skip_nulls(self) -> bool:
-        """Whether rows without a cursor are skipped."""
+        """True if rows without a cursor are skipped."""
         return self.on_null_cursor == "skip"
 
     @property

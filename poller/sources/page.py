@@ -31,12 +31,15 @@ _KEPT = 64
 @dataclass(frozen=True)
 class Relation:
     """What follows FROM: a quoted table or a wrapped query under its quoted alias, and the checked filter; SQL for
-    `sqlalchemy.text`."""
+    `sqlalchemy.text`. `joined`: what follows it in FROM where rows are read, and `chosen`: the expressions that are
+    selected instead of all columns."""
 
     sql: str
     alias: str
     condition: str | None = None
     wrapped: bool = False
+    joined: str = ""
+    chosen: Sequence[str] = ()
 
     @classmethod
     def table(cls, name: str, schema: str | None, condition: str | None, quote: Callable[[str], str]) -> Relation:
@@ -81,6 +84,7 @@ class Statements:
         projection: Sequence[str] | None,
         helpers: Sequence[Column] = (),
         ordering: Sequence[Column] = (),
+        guard: str = "",
     ) -> None:
         self._dialect = dialect
         self._relation = relation
@@ -90,12 +94,16 @@ class Statements:
         self._all_keys = keys
         self._quoted: Callable[[str], str] = lambda name: f"{relation.alias}.{quote(name)}"
         self._from = sa.text(relation.sql)
+        self._joined = sa.text(relation.sql + relation.joined)
         self._condition = [] if relation.condition is None else [sa.text(relation.condition)]
+        self._guard = [plain(guard)] if guard else []
         self._c = plain(self._quoted(cursor.name))
         self._k = [plain(self._quoted(key.name)) for key in self._keys]
         self._order = [self._c, *self._k]
         chosen = ["*"] if projection is None else projection
         self._chosen = [plain(f"{relation.alias}.*" if name == "*" else self._quoted(name)) for name in chosen]
+        if projection is None and relation.chosen:
+            self._chosen = [plain(one) for one in relation.chosen]
         rendered = [dialect.render(self._quoted(one.name), one) for one in (cursor, *helpers)]
         texts = [dialect.text(self._quoted(one.name), one) for one in ordering]
         self._named = [plain(sql).label(f"poller_cursor_{i}") for i, sql in enumerate(rendered)]
@@ -150,12 +158,14 @@ class Statements:
         `exact`), the other helpers, the ordering key's texts."""
 
         def made() -> Query:
-            return self._rows(interval.where, limit, *self._chosen, *self._named[1 if exact else 0 :], *self._after)
+            where = and_(*self._guard, interval.where)
+            columns = [*self._chosen, *self._named[1 if exact else 0 :], *self._after]
+            return self._rows(where, limit, *columns, of=self._joined)
 
         return self._once((interval.shape, limit, exact), made), interval.params
 
     def any_of(self, interval: Range) -> tuple[Query, Params]:
-        """Whether an interval has a row: the page's statement for one row, without its values."""
+        """The question whether an interval has a row: the page's statement for one row, without its values."""
         made = self._once((interval.shape, "any"), lambda: self._rows(interval.where, 1, _ONE))
         return made, interval.params
 
@@ -185,7 +195,7 @@ class Statements:
         return self._once((interval.shape, "lag", cap, nulls), made), interval.params
 
     def between(self, low: Cursor | None, high: Cursor, cap: int) -> tuple[Query, Params]:
-        """How many rows there are after `low` and up to `high`, counted up to `cap`."""
+        """The number of rows after `low` and up to `high`, counted up to `cap`."""
         where, params = self._between(low, high)
         return self._counted(where, cap), params
 
@@ -195,13 +205,13 @@ class Statements:
         return self._rows(where, 1, *self._chosen, *self._named).offset(sa.literal(number - 1, sa.BigInteger)), params
 
     def nulls(self, cap: int) -> tuple[Query, Params]:
-        """How many rows have no cursor, up to `cap`."""
+        """The number of rows that have no cursor, up to `cap`."""
         claimed = self._cursor.nullable is None and not self._relation.wrapped
         missing = self._dialect.is_null(self._quoted(self._cursor.name))
         return self._counted(and_(*self._condition, plain(missing) if claimed else self._c.is_(None)), cap), {}
 
     def holding(self) -> Query:
-        """Whether any row's cursor is this very value (`:v`)."""
+        """The question whether any row's cursor is this very value (`:v`)."""
         return self._counted(and_(*self._condition, self._c == self._value()), 1)
 
     def bad_keys(self, cap: int) -> list[tuple[str, Query]]:
@@ -245,8 +255,11 @@ class Statements:
             found = self._kept[shape] = make()
         return found
 
-    def _rows(self, where: Condition, limit: int, *columns: ColumnElement[Any]) -> Query:
-        found = sa.select(*columns).set_label_style(sa.LABEL_STYLE_NONE).select_from(self._from)
+    def _rows(
+        self, where: Condition, limit: int, *columns: ColumnElement[Any], of: sa.TextClause | None = None
+    ) -> Query:
+        source = self._from if of is None else of
+        found = sa.select(*columns).set_label_style(sa.LABEL_STYLE_NONE).select_from(source)
         return found.where(where).order_by(*self._order).limit(limit)
 
     def _counted(self, where: Condition, cap: int) -> Query:
@@ -277,7 +290,7 @@ class Statements:
         return [self._c >= value, or_(self._c > value, and_(self._c == value, self._inside(">")))]
 
     def _up_to(self, high: Cursor) -> Condition:
-        """Not after `high`; below it, where it means "at or after"."""
+        """Not after `high`; below it, if it means "at or after"."""
         value = self._value("high")
         if high.tiebreaker is None:
             return self._c < value

@@ -94,7 +94,7 @@ def settle(reader: ColumnReader, cursor: Cursor, column: Column) -> Cursor:
     """A cursor that was stored before the column's form was known, in that form: texts are compared as texts, and
     another text with the same meaning may sort elsewhere. Other cursors are returned unchanged.
 
-    Raises: SourceError naming the column, where it does not hold such values.
+    Raises: SourceError naming the column, if it does not hold such values.
     """
     if cursor.tiebreaker is not None:
         return cursor

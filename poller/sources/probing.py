@@ -1,4 +1,4 @@
-"""Whether rows wait: asked of many sources over one connection, with the page's own statement for one row.
+"""The question whether rows wait: to many sources over one connection, with the page's own statement for one row.
 
 The types of a source's columns are given, as its state document has them, so that nothing is inspected; where it has
 none, the table is, once it has a row. The bound is taken once for all sources of a database for which it is the same.
@@ -32,8 +32,8 @@ from poller.sources.inspection import Inspection
 from poller.sources.learned import Learned
 from poller.sources.options import Options
 from poller.sources.page import Relation, Statements
+from poller.sources.rows import CONVERSION_ERRORS
 from poller.sources.user_sql.checked import calls_functions
-from poller.sources.values import CONVERSION_ERRORS
 
 _NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})
 _WHOLE_DATABASE = frozenset({"timestamp+pk", "xid8+pk", "rowversion+pk"})
@@ -103,10 +103,10 @@ class Lookout:
         self._bounds: dict[Hashable, tuple[CurrentBound, Prepared]] = {}
 
     def prepare(self, subject: Subject, stored: object, kind: str | None) -> Prepared | None:
-        """What is asked of a source; None where its table has no row that would show its types, so that none waits.
+        """What is asked of a source; None if its table has no row that would show its types, so that none waits.
 
         Args:
-            stored: the facts, with the types, as its document has them. kind: of the bound that its worker took, where
+            stored: the facts, with the types, as its document has them. kind: of the bound that its worker took, if
                 it is known.
         Raises: NoAnswer.
         """
@@ -122,7 +122,7 @@ class Lookout:
         return Prepared(subject, known, statements, _way(o, known.cursor, kind))
 
     def _has_rows(self, subject: Subject) -> bool:
-        """Whether there is any row that has a cursor: needs no types."""
+        """True if there is any row that has a cursor: needs no types."""
         o = subject.options
         unknown = [Column(name, Family.TEXT) for name in (o.cursor_column, *o.pk_columns)]
         statements = Statements(subject.dialect, subject.quote, subject.relation, unknown[0], unknown[1:], ())
@@ -150,7 +150,7 @@ class Lookout:
         return bound
 
     def waits(self, one: Prepared, after: Cursor | None, bound: Bound | None) -> bool:
-        """Whether a row waits after a cursor and below a bound; without one (None), anywhere after it. Raises:
+        """True if a row waits after a cursor and below a bound; without one (None), anywhere after it. Raises:
         NoAnswer."""
         below, inclusive = (None, False) if bound is None else (bound.value, bound.inclusive)
 
@@ -173,7 +173,7 @@ class Lookout:
         self._database.close()
 
     def _answered(self, subject: Subject, work: Callable[[], Any]) -> Any:
-        """Do the work; once more on a new connection, where the held one broke while idle. What its functions set in
+        """Do the work; once more on a new connection, if the held one broke while idle. What its functions set in
         the session is undone: the next one asks in it too."""
         o = subject.options
         answer = self._asked(work)

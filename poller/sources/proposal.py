@@ -23,7 +23,7 @@ from poller.sources.engines import make_engine, read_url
 from poller.sources.faults import Scrubber, Where, driver_text, to_error
 from poller.sources.identity import family_of, identify, place
 from poller.sources.inspection import did_you_mean
-from poller.sources.user_sql.literals import escape_colons
+from poller.sources.user_sql import escape_colons
 
 _NAMES = ("updated_at", "modified_at", "changed_at", "last_modified", "last_updated", "updated", "modified")
 _CREATED = ("created_at", "inserted_at", "created", "inserted", "timestamp", "ts")
@@ -90,7 +90,7 @@ class Catalogue:
         self._database.close()
 
     def propose(self, table: str) -> Proposal:
-        """What a table or view offers. Raises: SourceError, where there is none."""
+        """What a table or view offers. Raises: SourceError, if there is none."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SAWarning)

@@ -18,13 +18,12 @@ from poller.errors import SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Page, Row, Table
 from poller.sources.basis import Basis
-from poller.sources.blame import unreadable
 from poller.sources.bound import render
-from poller.sources.columns import NUMBERS, Column, Family
-from poller.sources.columns.exact import Exact
+from poller.sources.captured import Captured
+from poller.sources.columns import NUMBERS, Column, Exact, Family
 from poller.sources.connection import Database
 from poller.sources.current_bound import CurrentBound
-from poller.sources.database import Records
+from poller.sources.database import GONE, Records
 from poller.sources.facts import TableChanged
 from poller.sources.faults import Fault
 from poller.sources.inspection import Inspection
@@ -37,10 +36,10 @@ from poller.sources.parsing import parse_keys
 from poller.sources.records import (
     refuse_bad_records,
     refuse_escaped,
+    unreadable,
 )
-from poller.sources.rows import LazyRows, changeable, with_json
+from poller.sources.rows import CONVERSION_ERRORS, Documents, LazyRows, changeable, with_json
 from poller.sources.sqlite.forms import FormWatch
-from poller.sources.values import CONVERSION_ERRORS, Documents
 
 if TYPE_CHECKING:
     from poller.sources.arrow import Read, Tables
@@ -59,11 +58,13 @@ class Session:
         relation: Relation,
         quote: Callable[[str], str],
         tables: Tables | None = None,
+        captured: Captured | None = None,
     ) -> None:
         self.tables = tables
         self.database = database
         self.options = options
-        self.table = Learned(database, options, relation, quote)
+        self.captured = captured
+        self.table = Learned(database, options, relation, quote, captured)
         self.basis = Basis(self.table)
         self.lags = Lags(self.table)
         self.bounding = CurrentBound(database, options)
@@ -72,7 +73,7 @@ class Session:
         """A place, and the kind that the bound will have there; while nothing is known."""
         self._json: tuple[Inspection, frozenset[str]] | None = None
         self.error_text = True
-        """Whether messages may quote what a row holds."""
+        """True if messages may quote what a row holds."""
 
     def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table | None:
         """See `ports.Source.table_of`; `asking`: whether the database may be asked."""
@@ -102,7 +103,9 @@ class Session:
         for _ in range(_TRIES):
             try:
                 return work()
-            except TableChanged:
+            except Exception as error:
+                if not isinstance(error, TableChanged) and GONE not in str(getattr(error, "orig", None)):
+                    raise
                 once.forget()
                 self.table.forget()
         raise SourceUnavailable(
@@ -126,6 +129,7 @@ class Session:
         known = table.learn()
         if known is None:
             lags.refuse_nulls()
+            self._stopped(Page([], [], Bound("none")), asked)
             return Page(rows=[], cursors=[], bound=self.to_come(after), lag=None if lag_cap is None else lags.none())
         after, until = table.settled(after, known), table.settled(until, known)
         stands, (after, tie) = after, self.basis.begin(known, after, self._is_held)
@@ -145,13 +149,13 @@ class Session:
             lag = lags.count_in_time(known, after, lag_cap, with_nulls=lags.nulls_matter)
             if lag is None or table.known is None:  # too slow, or the table has to be looked at again
                 return self._page(asked, limit, until)
-            if lags.none_behind:
-                return Page(rows=[], cursors=[], bound=bound, lag=lag)  # no row at all, so none below the bound
+            if lags.none_behind:  # no row at all, so none below the bound
+                return self._stopped(Page(rows=[], cursors=[], bound=bound, lag=lag), after)
         intervals = table.statements().ranges(after, bound.value, inclusive=bound.inclusive, until=until)
         page = self._read(known, intervals, limit, bound)
         table.refuse_other_table(known, page)
         table.refuse_other_settings(known, page)
-        page = replace(page, facts=facts, again=tie)
+        page = self._stopped(replace(page, facts=facts, again=tie), after)
         lags.saw(page, limit, after, until)
         full = len(page.rows) >= limit
         if reused is not None and not full:
@@ -165,6 +169,10 @@ class Session:
             lags.refuse_nulls()  # by itself: the page is none the worse for a lag that is not known
         return replace(page, lag=lag)
 
+    def _stopped(self, page: Page, after: Cursor | None) -> Page:
+        """See `Captured.stopped`."""
+        return page if self.captured is None else self.captured.stopped(page, after)
+
     def lag(self, after: Cursor | None, cap: int) -> Lag:
         """See `ports.Source.lag`."""
         known = self.table.learn()
@@ -174,7 +182,7 @@ class Session:
         return self.lags.count(known, after, cap)
 
     def look_again(self) -> None:
-        """At the next read everything is asked anew, also what is fixed when a session is opened."""
+        """At the next read everything is asked again, also what is fixed when a session is opened."""
         self.table.forget()
         self.bounding.choose_again()
         if self.database.dialect.keeps_privileges:
@@ -225,8 +233,13 @@ class Session:
         if self.database.exact and (marked := self._json_columns(known) & set(own)):
             records = with_json(records, [own.index(name) for name in marked])
         places = changeable(records, plan.width, found.description, dialect.scalar_codes)
+        rows = LazyRows(records, own, places, found.documents)
+        if self.captured is not None:
+            changes = self.captured.rows(rows)
+            keys = self.captured.keys(changes)
+            return Page(changes, LazyCursors(records, plan), bound, keys)
         return Page(
-            rows=LazyRows(records, own, places, found.documents),
+            rows=rows,
             cursors=LazyCursors(records, plan),
             bound=bound,
             ordering=LazyOrdering(records, self.table.ordering) if known.ordering else LazyKeys(records, plan),
@@ -348,6 +361,13 @@ class Session:
                 next_step="Try again, or set `start_from` to a value.",
             )
         return Cursor(kind=self.options.cursor_kind, value=value)
+
+    def now_of_changes(self) -> Cursor:
+        """As `now`, of a change table, which may be empty: behind what was pruned of it then. Raises: as `page`."""
+        found = self.now()
+        if found is not None or self.captured is None:
+            return found or Cursor(kind=self.options.cursor_kind, value="1")
+        return Cursor(kind=self.options.cursor_kind, value=str(self.captured.installed.pruned_through + 1))
 
     def sample(self, known: Inspection, after: Cursor | None = None) -> Bound:
         """See `CurrentBound.sample`."""

@@ -39,7 +39,7 @@ class SqlSource(InspectableSource):
 
     Nothing is opened until the first read. Sources made from URLs of one database and user share a pool of at most
     `connections` connections in this process (of several numbers the highest counts): one is borrowed for a page, kept
-    through a run of full pages while nobody else waits for it, and given back. The sessions are in autocommit and
+    through a run of full pages while no other borrower waits for it, and given back. The sessions are in autocommit and
     read-only. With an Engine, and on SQLite, one connection of its own is held until `close`.
     The options are the keys of `[pollers.NAME.source]` in `poller.toml` (docs/configuration.md); durations are text
     (`"30s"`) or timedeltas.
@@ -48,15 +48,17 @@ class SqlSource(InspectableSource):
     """
 
     can_order = True
+    _poller = ""
 
     def __init__(
         self, url: str | URL | Engine, *, connections: int = pools.DEFAULT, **options: Unpack[SourceKeywords]
     ) -> None:
-        self._options = read_options(options)
-        parts = assemble(url, self._options, connections)
+        parts = assemble(url, read_options(options), connections)
+        self._options = parts.options
         self._session, self._guard = parts.session, parts.guard
         self._another_session, self._subject, self._description = parts.another, parts.subject, parts.description
         self._said: Whereabouts | None = None
+        self.captured = self._options.capture
         self._mind_forks()
 
     def another(self) -> Self:
@@ -67,9 +69,15 @@ class SqlSource(InspectableSource):
         other._session = self._another_session()
         other._guard = self._guard.of(other._session)
         other._said, other._description = None, self._description.as_configured()
+        other._name_poller()
         other.error_text, other.ordering_key, other.exact = self.error_text, self.ordering_key, self.exact
         other._mind_forks()
         return other
+
+    def _name_poller(self) -> None:
+        """Messages of its capture name the poller."""
+        if self._session.captured is not None and self._poller:
+            self._session.captured.changes.poller = self._poller
 
     def _mind_forks(self) -> None:
         forks.before(self._before_fork)
@@ -97,6 +105,8 @@ class SqlSource(InspectableSource):
         except ConfigError as error:
             raise located(error, f"pollers.{name}.source", file) from None
         source.error_text = config.error_text
+        source._poller = name
+        source._name_poller()
         pool = source._session.database.pool
         if pool is not None:
             pool.dispatched = pool.dispatched or dispatched
@@ -116,7 +126,7 @@ class SqlSource(InspectableSource):
 
     @property
     def error_text(self) -> bool:
-        """Whether errors may quote what a row holds, as the database says it."""
+        """True if errors may quote what a row holds, as the database says it."""
         return self._session.error_text
 
     @error_text.setter
@@ -126,7 +136,8 @@ class SqlSource(InspectableSource):
     @property
     def ordering_key(self) -> tuple[str, ...]:
         """See `poller.ports.Source`."""
-        return self._session.table.ordering
+        captured = self._session.captured
+        return self._session.table.ordering if captured is None else captured.ordering
 
     @ordering_key.setter
     def ordering_key(self, columns: tuple[str, ...]) -> None:
@@ -145,7 +156,7 @@ class SqlSource(InspectableSource):
 
     @property
     def query_timeout(self) -> timedelta:
-        """How long each of its queries may take; a tick keeps its lease for the few of a page."""
+        """The time that each of its queries may take; a tick keeps its lease for the few of a page."""
         return self._options.query_timeout
 
     def describe(self) -> SourceDescription:
@@ -164,7 +175,7 @@ class SqlSource(InspectableSource):
 
     def missing(self) -> SourceError | None:
         """Why the configured source cannot be read as it is configured: it cannot be reached, or has no such database,
-        table or column; None where it can. Asks the server."""
+        table or column; None if it can. Asks the server."""
         try:
             self._guard(self._session.table.learn)
         except SourceError as error:
@@ -180,13 +191,15 @@ class SqlSource(InspectableSource):
 
     @property
     def starts_now(self) -> bool:
-        """Whether rows count from the first tick on only (`start_from = "now"`)."""
+        """True if rows count from the first tick on only (`start_from = "now"`)."""
         return self._options.start == "now"
 
     def start(self) -> Cursor | None:
-        """See `poller.ports.Source.start`. `now` in a table without rows is the beginning, where the form of its
+        """See `poller.ports.Source.start`. `now` in a table without rows is the beginning, if the form of its
         timestamps is not known yet (SQLite)."""
         wanted = self._options.start
+        if self.captured and wanted == "now":
+            return self._guard(self._session.now_of_changes)
         if wanted == "beginning":
             return None
         if wanted == "now":
@@ -285,7 +298,7 @@ class SqlSource(InspectableSource):
         return self._guard(lambda: self._session.table.parse_cursor(value, pk))
 
     def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
-        """How many rows stand after `low` and up to `high` (None: the beginning), and whether `cap` cut the count."""
+        """The number of rows after `low` and up to `high` (None: the beginning), and whether `cap` cut the count."""
         self._refuse_foreign(low)
         self._refuse_foreign(high)
         return (0, False) if high is None else self._guard(lambda: self._session.count_between(low, high, cap))
@@ -297,7 +310,7 @@ class SqlSource(InspectableSource):
         return self._guard(lambda: self._session.cursor_at(low, high, number))
 
     def null_cursors(self, cap: int) -> int:
-        """How many rows have no cursor, counted up to `cap`."""
+        """The number of rows that have no cursor, counted up to `cap`."""
         return self._guard(lambda: self._session.null_cursors(cap))
 
     def bound(self) -> Bound:
@@ -316,7 +329,7 @@ class SqlSource(InspectableSource):
         return self._guard(lambda: self._session.span(low, high, limit))
 
     def row_of(self, pk: Mapping[str, str]) -> Page:
-        """The row with this key as it is now, whatever the bound is: see `poller.delivery.current_row`."""
+        """The row with this key as it is now, whatever the bound is: see `poller.tick.current_row`."""
         return self._guard(lambda: self._session.row_of(pk))
 
     def table_of(self, rows: Sequence[Row]) -> Table | None:

@@ -43,11 +43,11 @@ class Stamp:
     """One zone in which the cursor's column gets its times.
 
     Attributes:
-        zone: its name in the database; empty where it is unknown.
+        zone: its name in the database; empty if it is unknown.
         source: where that is set, for people: `ALTER DATABASE shop SET timezone`, `the column's DEFAULT now()`.
-        offsets: seconds ahead of UTC at some instants; None where they are unknown.
+        offsets: seconds ahead of UTC at some instants; None if they are unknown.
         assumed: nothing in the database stamps the column, so the writers may mean another zone.
-        role: whose sessions have this zone; empty where it is the default of all roles.
+        role: whose sessions have this zone; empty if it is the default of all roles.
     """
 
     zone: str
@@ -57,12 +57,12 @@ class Stamp:
     role: str = ""
 
     def differs(self, zone: tzinfo) -> bool:
-        """Whether its offset ever differs from that of `zone`; False where that is unknown."""
+        """True if its offset ever differs from that of `zone`; False if that is unknown."""
         return self.offsets is not None and any(seconds(zone, at) != ahead for at, ahead in self.offsets.items())
 
     @property
     def iana(self) -> str | None:
-        """A name that `cursor_time_zone` takes; None where none is known."""
+        """A name that `cursor_time_zone` takes; None if none is known."""
         if self.offsets is None:
             return None
         offsets = set(self.offsets.values())
@@ -89,7 +89,7 @@ def instants(now: datetime) -> list[datetime]:
 
 
 def seconds(zone: tzinfo, at: datetime) -> int:
-    """How many seconds `zone` is ahead of UTC at an instant."""
+    """The number of seconds that `zone` is ahead of UTC at an instant."""
     offset = at.astimezone(zone).utcoffset()
     return 0 if offset is None else round(offset.total_seconds())
 
@@ -147,9 +147,9 @@ class Rule:
 
     Attributes:
         what: for people: `the column's DEFAULT now()`, `the trigger "touch"`.
-        sql: the expression; None where it is not known.
+        sql: the expression; None if it is not known.
         inserts, updates: when. firm: whether it always does.
-        is_default: whether a trigger overrides it. zone: the session's zone while it runs, where it sets that itself.
+        is_default: whether a trigger overrides it. zone: the session's zone while it runs, if it sets that itself.
     """
 
     what: str
@@ -166,7 +166,7 @@ class Origin:
     """The table's column behind the cursor, and what fills it.
 
     Attributes:
-        schema, table, column: None, None and empty where it cannot be followed (an expression, a UNION).
+        schema, table, column: None, None and empty if it cannot be followed (an expression, a UNION).
         rules: what sets its value. hidden: what this user may not see, with the privilege that shows it.
         kind: the database's name of its type.
     """
@@ -198,10 +198,10 @@ def by_trigger(
     name: str, body: str | None, column: str, events: str, *, to_new: bool, firm: bool = True, zone: str | None = None,
     tables: Collection[str] = (),
 ) -> list[Rule]:  # fmt: skip
-    """What one trigger does with the column; empty where it does not touch it.
+    """What one trigger does with the column; empty if it does not touch it.
 
     Args:
-        body: None where it may not be read. events: a text that names INSERT, UPDATE or both.
+        body: None if it may not be read. events: a text that names INSERT, UPDATE or both.
         to_new, tables: see `assigned`. firm: whether it has no condition outside of its body.
     """
     inserts, updates = "INSERT" in events.upper(), "UPDATE" in events.upper()
@@ -292,7 +292,7 @@ _TIME_OF_DAY = re.compile(r"\b(?:current_time|localtime|curtime|utc_time)\b|\bti
 
 
 def is_earlier(sql: str, family: str) -> bool:
-    """Whether an expression is the present time truncated by more than a second, or less an interval."""
+    """True if an expression is the present time truncated by more than a second, or less an interval."""
     if read(sql, family)[0] not in {Reading.FIXED, Reading.SESSION}:
         return False
     text = " ".join(without_comments(sql).lower().split())
@@ -305,7 +305,7 @@ def _as_written(zone: str, sql: str) -> str:
 
 
 def assigned(body: str, column: str, *, to_new: bool, tables: Collection[str] = ()) -> list[str] | None:
-    """The expressions that a trigger's body sets a column to; empty where it does not set it, None where it may in an
+    """The expressions that a trigger's body sets a column to; empty if it does not set it, None if it may in an
     unreadable way.
 
     Args:
@@ -352,12 +352,12 @@ _DYNAMIC = re.compile(
 
 
 def is_conditional(body: str) -> bool:
-    """Whether a trigger's body may do nothing."""
+    """True if a trigger's body may do nothing."""
     return bool(re.search(r"\b(?:if|case|when)\b", without_comments(body), re.IGNORECASE))
 
 
 DEEPEST = 20
-"""How many views over views are followed."""
+"""The number of views over views that are followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +365,7 @@ class Made:
     """Where a column comes from.
 
     Attributes:
-        schema, table, column: None, None and empty where it is an expression. sql: that expression; None where it is
+        schema, table, column: None, None and empty if it is an expression. sql: that expression; None if it is
             unknown.
     """
 
@@ -383,7 +383,7 @@ def traced(
     """The column behind the cursor. Raises what `view` and `table` raise.
 
     Args:
-        view: as for `follow`. table: what fills a column, by its schema, table and name; None where there is none.
+        view: as for `follow`. table: what fills a column, by its schema, table and name; None if there is none.
     """
     at = follow(watched.family, watched.schema, watched.table, watched.query, watched.column, view)
     found = None if at.table is None else table(at.schema, at.table, at.column)
@@ -397,7 +397,7 @@ def follow(
     """Follow a column down to a table.
 
     Args:
-        view: the SELECT of a view, empty where this user may not read it, None where it is a table.
+        view: the SELECT of a view, empty if this user may not read it, None if it is a table.
     """
     at = Made(schema, table, column)
     if query is not None:
@@ -413,7 +413,7 @@ def follow(
 
 
 def made_of(sql: str, column: str, family: str) -> str | None:
-    """The expression that a SELECT has for a column, as SQL; None where it is unknown."""
+    """The expression that a SELECT has for a column, as SQL; None if it is unknown."""
     return _behind(sql, column, family, None).sql
 
 
@@ -456,7 +456,7 @@ def _of(table: exp.Expression, column: str, schema: str | None) -> Made:
 
 
 def _chosen(tree: exp.Select, column: str) -> Any:
-    """The part of a SELECT's list that yields a column of that name; the one star, where none has that name."""
+    """The part of a SELECT's list that yields a column of that name; the one star, if none has that name."""
     from sqlglot import exp
 
     stars = []
@@ -495,7 +495,7 @@ def watched(family: str, options: Options) -> Watched:
 
 
 def promises_updates(column: str) -> bool:
-    """Whether a column's name promises that it changes with every change of its row, as `updated_at` does."""
+    """True if a column's name promises that it changes with every change of its row, as `updated_at` does."""
     return _CHANGES.search(column) is not None
 
 
@@ -505,7 +505,7 @@ _CHANGES = re.compile(
 
 
 def needs_zone(options: Options, column: Column) -> bool:
-    """Whether the bound of this cursor rests on what its times mean."""
+    """True if the bound of this cursor rests on what its times mean."""
     if not options.is_timed:
         return False
     if column.form is not None:
@@ -567,12 +567,12 @@ def _read(rule: Rule, family: str, found: Origin) -> tuple[Reading, str]:
 
 
 def _goes_before(rule: Rule, reading: Reading) -> bool:
-    """Whether a trigger's value replaces, or may replace, the default's."""
+    """True if a trigger's value replaces, or may replace, the default's."""
     return rule.inserts and not rule.is_default and (rule.firm or reading is Reading.UNKNOWN)
 
 
 def earlier(what: str, column: str, family: str, found: Origin) -> ConfigError | None:
-    """The error where the database stamps with a time before the present; None where it is not known to."""
+    """The error where the database stamps with a time before the present; None if it is not known to."""
     rules = [rule for rule in found.rules if rule.sql is not None and found.table is not None]
     firm = any(rule.inserts and rule.firm and not rule.is_default for rule in rules)
     rule = next((r for r in rules if is_earlier(r.sql or "", family) and not (r.is_default and firm)), None)
@@ -588,7 +588,7 @@ def earlier(what: str, column: str, family: str, found: Origin) -> ConfigError |
 
 
 def difference(what: str, column: str, zone: tzinfo, stamps: Sequence[Stamp], hidden: str = "") -> ConfigError | None:
-    """The error where a stamp's zone differs from the configured one; None where none is known to."""
+    """The error where a stamp's zone differs from the configured one; None if none is known to."""
     other = next((one for one in stamps if one.differs(zone) and not one.assumed), None)
     if other is None:
         return None

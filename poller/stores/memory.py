@@ -136,7 +136,7 @@ class MemoryStore:
 
     def checkup(self, name: str, *, exists: bool = True) -> list[Finding]:  # noqa: ARG002 - the same for every document
         """What `poller check` says of this store; see `poller.admin.doctor.ExaminableStore`."""
-        return [warn("storage", "Checkpoints end with this process.", '[state] store = "sql", "blob" or "table"')]
+        return [warn("storage", "Checkpoints end with this process.", '[state] store = "sql", "blob", "table" or "s3"')]
 
     def _time(self, at: datetime) -> datetime | None:
         return at if self._server_time else None

@@ -29,7 +29,7 @@ class AliveFile:
 
     Args:
         path: of the file; its folder must exist. runtime: its clocks.
-    Raises: ConfigError, where it cannot be written now.
+    Raises: ConfigError, if it cannot be written now.
     """
 
     def __init__(self, path: str | os.PathLike[str], runtime: Runtime | None = None) -> None:
@@ -74,7 +74,7 @@ class AliveFile:
         return max(0.0, self._next - self._runtime.monotonic())
 
     def remove(self) -> None:
-        """The loop has ended by itself: no old file stays for the next process."""
+        """The loop has ended normally: no old file stays for the next process."""
         with suppress(OSError):
             self.path.unlink()
 

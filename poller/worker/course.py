@@ -7,10 +7,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Generic, Literal, Protocol, TypeAlias, runtime_checkable
 
-from poller.delivery.result import TickResult
 from poller.errors import ConfigError, FingerprintMismatch, PollerError
 from poller.handler.call import Handler
 from poller.model.schedule import BETWEEN, schedule_of
+from poller.tick.result import TickResult
 from poller.worker.ends import Ended, P, Ticking, sentence, tick_failed, trace_of
 from poller.worker.slices import TurnStop
 
@@ -19,11 +19,11 @@ logger = logging.getLogger("poller")
 Mode: TypeAlias = Literal["once", "until_idle", "forever"]
 
 LONGEST_BACKOFF = 300.0
-"""After failures the next tick waits, doubling, up to so many seconds."""
+"""The most seconds that the next tick waits after failures, doubling."""
 LONGEST_WAIT = 10.0
-"""A poller that backs off is looked at again after so many seconds: `poller resume` ends the wait."""
+"""Seconds after which a poller that backs off is checked again: `poller resume` ends the wait."""
 LONGEST_YOUNG = 3.0
-"""For so many seconds `until_idle` waits for rows that only their age keeps: the clock has yet to pass their second."""
+"""Seconds that `until_idle` waits for rows that are only too young: the clock has yet to pass their second."""
 _YOUNG_PAUSE = 0.25
 _GO_ON = frozenset({"delivered", "held_elsewhere", "lease_lost", "commit_unknown", "handler_failed", "backing_off"})
 """Outcomes after which `until_idle` ticks again: there may be more, the next tick will know more, or a call that failed
@@ -163,8 +163,8 @@ class Course(Generic[P]):
         return now() + timedelta(seconds=0.0 if result.outcome == "delivered" else self._pause(result))
 
     def _too_young(self, result: TickResult) -> bool:
-        """Whether rows wait for nothing but the bound, which nobody holds: whoever inserts a row and runs the poller in
-        the same second must see it arrive. Not for ever: others may write all the time."""
+        """True if rows wait for nothing but the bound, which no worker holds: a person who inserts a row and runs the
+        poller in the same second must see it arrive. Not for ever: others may write all the time."""
         bound = result.bound
         if (
             result.outcome != "idle"

@@ -32,7 +32,7 @@ class Crew:
         self.threads = 0
 
     def do(self, job: Job, name: str) -> None:
-        """Begin it on a thread that is called so meanwhile; return at once. Raises: RuntimeError, where this machine
+        """Begin it on a thread that is called so meanwhile; return at once. Raises: RuntimeError, if this machine
         has no room for one more thread."""
         with self._lock:
             hand = self._idle.pop() if self._idle else None
@@ -93,6 +93,6 @@ class _Hand:
             if job is not None:
                 contextvars.copy_context().run(job)
         except BaseException:  # a job reports its own errors: this is ours
-            logger.exception("%s ended with an error that nobody reported.", self.name)
+            logger.exception("%s ended with an error that was not reported.", self.name)
         finally:
             thread.name = "poller-idle"

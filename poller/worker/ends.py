@@ -8,15 +8,15 @@ from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from poller.config import PollerOptions
-from poller.delivery.result import Outcome, TickResult
 from poller.errors import PollerError
 from poller.handler.call import Handler
 from poller.model.redact import said, shortened
 from poller.observability import PollerEvent, TickFailed
 from poller.ports import Event, Runtime
+from poller.tick.result import Outcome, TickResult
 
 LONGEST_TRACE = 20_000
-"""At most so many characters of a traceback are kept."""
+"""The most characters of a traceback that are kept."""
 
 
 class Ticking(Protocol):
@@ -43,10 +43,10 @@ class Ended(Generic[P]):
 
     Attributes:
         poller: which.
-        outcome: of its last tick, where that ended it; None where `stop` or an exception did.
+        outcome: of its last tick, if that ended it; None where `stop` or an exception did.
         result: that tick's; None where `outcome` is.
         error: why it ended before its work was done, in one line; None where all is well.
-        exception: what was raised, where that ended it.
+        exception: what was raised, if that ended it.
         trace: the last traceback of an exception that is no `PollerError`, secrets removed; for debugging.
     """
 
@@ -59,7 +59,7 @@ class Ended(Generic[P]):
 
     @property
     def ok(self) -> bool:
-        """Whether it did what it was asked to."""
+        """True if it did what it was asked to."""
         return self.error is None
 
 

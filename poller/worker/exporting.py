@@ -23,7 +23,7 @@ def export_telemetry(config: AppConfig, path: Path, *, here: Collection[str] = _
 
     Args:
         path: of `poller.toml`. here: the exporters that make sense in this process.
-    Raises: ConfigError, where a package or a setting is missing. What else goes wrong is logged.
+    Raises: ConfigError, if a package or a setting is missing. What else goes wrong is logged.
     """
     asked = wanted(config.telemetry, os.environ)
     metrics, traces = (one if one in here else None for one in (asked.metrics, asked.traces))

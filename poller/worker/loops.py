@@ -140,7 +140,8 @@ class _Loop(Generic[P]):
         self._crew = Crew(runtime)
         self._stops: dict[P, TurnStop] = {}
         self._until: dict[P, float] = {}
-        """Of those that have a turn, when it has hung, on the monotonic clock: the other may be set meanwhile."""
+        """The moment at which each one that has a turn counts as hung, on the monotonic clock: the other may be set
+        meanwhile."""
         self._turns = Turns[P](
             slots,
             slice=seconds,
@@ -217,7 +218,7 @@ class _Loop(Generic[P]):
         return ends
 
     def _rest(self) -> None:
-        """Until somebody is done, or time changes something."""
+        """Wait until a turn is over, or time changes something."""
         left, now = LONGEST_REST, self._now()
         if self._alive is not None:
             left = min(left, self._alive.left())
@@ -272,7 +273,7 @@ class _Loop(Generic[P]):
         return [poller for poller, until in self._until.items() if now >= until]
 
     def _postponed(self, poller: P) -> float | None:
-        """Whether another process is the one to look: the moment of the next look then."""
+        """The moment of the next check, if another process is the one to check."""
         course = self._courses[poller]
         if self._replicas is None or not course.scheduled:
             return None
@@ -294,7 +295,7 @@ class _Loop(Generic[P]):
     # --- threads and clocks ----------------------------------------------------------------------------------------
 
     def _arrive(self, *done: tuple[P, Ended[P] | datetime]) -> None:
-        """On a thread of the crew: somebody's turn is over, or there is something to look at."""
+        """On a thread of the crew: a turn is over, or there is something to look at."""
         with self._lock:
             self._arrived += done
             woken = self._woken

@@ -39,7 +39,7 @@ class Ranking:
     _ahead: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def is_first(self, poller: str) -> bool:
-        """Whether everybody who ranks before us is late, or overdue with it."""
+        """True if every process that ranks before us is late, or overdue with it."""
         others = self.others
         return all(others[one].late or poller in others[one].overdue for one in self._before_us(poller))
 

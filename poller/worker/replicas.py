@@ -4,14 +4,14 @@ Leases decide who works; nothing here is needed for that. Each process renews a 
 and reads those of the others every 15 s. All rank the live ones for each poller by rendezvous hashing
 (`poller.worker.ranking`); the first looks, on the poller's schedule. The hint of a process names the pollers that it is
 overdue with, by an interval of their schedule, or that fail there: the next one looks at those too. A hint that was not
-renewed for 45 s counts as one that is overdue with everything; after 90 s it is dead, and whoever sees it removes it.
-Ages are differences of the store's own two times, so that no clocks are compared.
+renewed for 45 s counts as one that is overdue with everything; after 90 s it is dead, and the next process that sees it
+removes it. Ages are differences of the store's own two times, so that no clocks are compared.
 
-A hint may be wrong: its process hangs, its database is out of reach for it alone, somebody put it there. So everybody
-also looks at every poller now and then, by chance: one that nobody serves is found after about four intervals. A wrong
-hint costs a probe, or that wait; never more. Whoever cannot read or write hints looks at everything. So does a process
-of less than 50 pollers, or that looks less than 300 times a minute: hints cost about 2 writes, 4 listings, and 2 reads
-per other process, each minute, and whoever is killed is followed a little later.
+A hint may be wrong: its process hangs, its database is out of reach for it alone, a person put it there. So
+every process also looks at every poller now and then, by chance: one that no process serves is found after about four
+intervals. A wrong hint costs a probe, or that wait; never more. A process that cannot read or write hints looks at
+everything. So does a process of less than 50 pollers, or that looks less than 300 times a minute: hints cost about 2
+writes, 4 listings, and 2 reads per other process, each minute, and a killed process is followed a little later.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _AT_THE_END = Timeout(connect=1.0, read=2.0)
 @dataclass(slots=True)
 class _Hint:
     """What is known of another process's hint. `age`: seconds, when it was read, at `read_at` on our clock; `since`:
-    when this version was first seen there. `replica`: None where it makes no sense."""
+    when this version was first seen there. `replica`: None if it makes no sense."""
 
     tag: str
     age: float
@@ -66,11 +66,12 @@ class _Hint:
     replica: Replica | None
 
     def age_at(self, now: float) -> float:
-        """By the store's times, or, where that says more, for how long it has not changed before our eyes."""
+        """By the store's times, or, if that says more, for how long it has not changed before our eyes."""
         return max(self.age + now - self.read_at, now - self.since)
 
     def may_have_changed(self, tag: str | None, now: float) -> bool:
-        """Whether to read it again. `tag`: as it was listed; None: it was not, so a hint is read when it is due."""
+        """True if it must be read again. `tag`: as it was listed; None: it was not, so a hint is read when it is
+        due."""
         return self.age_at(now) >= 0.8 * RENEW if tag is None else tag != unquoted(self.tag)
 
 
@@ -167,7 +168,7 @@ class Replicas:
         return max(0.0, min(self._next_renewal, self._next_look) - self._runtime.monotonic())
 
     def wants(self, poller: str, interval: Callable[[], float]) -> bool:
-        """Whether this process is one to look at the poller now. `interval`: seconds, of its schedule."""
+        """True if this process is one to look at the poller now. `interval`: seconds, of its schedule."""
         ranking = self._ranking
         if ranking is None or ranking.is_first(poller):
             return True
@@ -186,7 +187,7 @@ class Replicas:
     # --- on a thread of the crew -----------------------------------------------------------------------------------
 
     def step(self, overdue: tuple[str, ...] = ()) -> None:
-        """Renew the hint and look at the others', where it is time. Raises nothing."""
+        """Renew the hint and look at the others', if it is time. Raises nothing."""
         try:
             now = self._runtime.monotonic()
             if now >= self._next_renewal or (overdue != self._overdue and now >= self._written_at + SOONER):
@@ -252,7 +253,7 @@ class Replicas:
             self._ranking = Ranking(self.id, alive)
 
     def _listed(self) -> list[tuple[str, str | None]]:
-        """The others' ids, and the tags of their hints, where the store lists these too. Raises: StoreError."""
+        """The others' ids, and the tags of their hints, if the store lists these too. Raises: StoreError."""
         if isinstance(self._store, ListingStore):
             found: Iterable[tuple[str, str | None]] = ((one.name, one.tag) for one in self._store.listed(self._prefix))
         else:
@@ -280,12 +281,12 @@ class Replicas:
 
 
 def _is_id(name: str) -> bool:
-    """Whether a hint has that name; other documents there are left alone."""
+    """True if a hint has that name; other documents there are left alone."""
     return len(name) == 32 and set(name) <= set("0123456789abcdef")
 
 
 def _parsed(body: bytes) -> Replica | None:
-    """What a hint says; None where it is none of ours."""
+    """What a hint says; None if it is none of ours."""
     try:
         data = read_json(body, LARGEST)
     except NotBoundedJson:

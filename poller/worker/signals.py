@@ -38,7 +38,7 @@ class BatchesInHand:
             self._pollers.discard(event.poller)
 
     def __bool__(self) -> bool:
-        """Whether one was begun and has not ended."""
+        """True if one was begun and has not ended."""
         return bool(self._pollers)
 
 

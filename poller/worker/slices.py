@@ -7,7 +7,7 @@ from collections.abc import Callable
 from poller.ports import Event
 
 STEP = 1.0
-"""Seconds: whoever waits for either looks at both so often."""
+"""Seconds between two checks of both while either is waited for."""
 
 
 class TurnStop:
@@ -15,7 +15,7 @@ class TurnStop:
     count, or a poller whose page takes longer than a slice would deliver nothing while others wait.
 
     Attributes:
-        cut: whether the tick was told to stop for others' sake: then rows may be left, whatever its result says.
+        cut: whether the tick was asked to stop for others' sake: then rows may be left, whatever its result says.
     """
 
     def __init__(self, all_stop: Event, own: Event) -> None:
@@ -39,16 +39,16 @@ class TurnStop:
 
     @property
     def in_handler(self) -> float:
-        """For how many seconds the tick has waited for its handler, and for nothing else."""
+        """The seconds for which the tick has waited for its handler, and for nothing else."""
         return self._in_handler()
 
     @property
     def for_all(self) -> bool:
-        """Whether everything is to stop."""
+        """True if everything is to stop."""
         return self._all.is_set()
 
     def is_set(self) -> bool:
-        """Whether no further batch may start."""
+        """True if no further batch may start."""
         if self._all.is_set():
             return True
         if self._worked and self._own.is_set():

@@ -1,4 +1,4 @@
-"""Whose turn it is: many pollers, a few ticks at once, nobody kept waiting by others. Pure: time is an argument.
+"""Whose turn it is: many pollers, a few ticks at once, none kept waiting by others. Pure: time is an argument.
 
 A poller is *due* at a moment; once that has passed it waits for a turn. Turns go to the poller that has been due for
 the longest time; of several that are due since one moment, by chance and never in a fixed order. At most `slots` ticks
@@ -6,10 +6,10 @@ run at once, and at most half of them (at least one) on one database server, so 
 other half to the others; one that has waited in its handler for a moment does not wait for its server, and is not
 counted there. With no more pollers than slots each has one to itself, and the half does not apply.
 
-A tick that has had its turn for `slice` seconds while somebody waits who could take its place is asked to end; as many
-are asked as wait, the longest running first. It is due again at once, behind those that waited. One that does not end
-soon (its handler hangs, say) keeps its place from nobody: it goes on in *overtime*, in a slot of its own. There are
-`OVERTIME` times as many of those as slots, so that threads and batches in memory stay few; at most half are for one
+A tick that has had its turn for `slice` seconds while another poller waits that could take its place is asked to end;
+as many are asked as wait, the longest running first. It is due again at once, behind those that waited. One that does
+not end soon (its handler hangs, say) keeps its place from none: it goes on in *overtime*, in a slot of its own. There
+are `OVERTIME` times as many of those as slots, so that threads and batches in memory stay few; at most half are for one
 server. Where all are in use, a tick that does not end keeps its slot, until it has run for far longer than it may: then
 its lease has expired, and it counts for nothing any more.
 
@@ -53,7 +53,7 @@ class _Member(Generic[K]):
 
     @property
     def is_late(self) -> bool:
-        """Whether it goes on in overtime."""
+        """True if it goes on in overtime."""
         return not self.counts and not self.hung
 
 
@@ -100,7 +100,7 @@ class Turns(Generic[K]):
         self._parked: dict[Hashable, _Queue[K]] = {}
         """Those that wait for a turn on a server that has as many as it may."""
         self._waiting: dict[Hashable, int] = {}
-        """How many of a server wait, parked or not."""
+        """The pollers of each server that wait, parked or not."""
 
     # --- coming and going ------------------------------------------------------------------------------------------
 
@@ -138,8 +138,8 @@ class Turns(Generic[K]):
     # --- turns -----------------------------------------------------------------------------------------------------
 
     def start(self, now: float) -> K | None:
-        """Who has a turn from now on; None where nobody waits, or nobody who waits may have one. To be asked until it
-        says None."""
+        """Who has a turn from now on; None if none waits, or none that waits may have one. To be called until it
+        returns None."""
         self._look(now)
         while self._ready and self._taken < self.slots:
             member = self._pop(self._ready)
@@ -202,12 +202,12 @@ class Turns(Generic[K]):
 
     @property
     def running(self) -> int:
-        """How many have a turn, those in overtime and those that hang included."""
+        """The number that has a turn, those in overtime and those that hang included."""
         return len(self._running)
 
     @property
     def waiting(self) -> int:
-        """How many are due and have none."""
+        """The number that is due and has none."""
         return sum(self._waiting.values())
 
     def resting(self) -> list[K]:
@@ -241,7 +241,7 @@ class Turns(Generic[K]):
                 self._count(member, counts=True, reads=self._in_handler(member.key) < GRACE)
 
     def _count(self, member: _Member[K], *, counts: bool, reads: bool) -> None:
-        """Whether it has a slot, and one of those of its server."""
+        """Count its slot, and the one of its server."""
         self._taken += counts - member.counts
         change = reads - member.reads
         member.counts, member.reads = counts, reads
@@ -288,7 +288,7 @@ class Turns(Generic[K]):
         return self._on_server.get(server, 0) >= max(1, self.slots // 2)
 
     def _served_by(self, member: _Member[K], wanted: dict[Hashable, int]) -> Hashable | None:
-        """The server of somebody who waits and could have this one's place; None: nobody could."""
+        """The server of one that waits and could have this one's place; None: none could."""
         if wanted.get(member.server) and (member.reads or not self._is_full(member.server)):
             return member.server
         return next((server for server, left in wanted.items() if left > 0 and not self._is_full(server)), None)
@@ -305,7 +305,7 @@ class Turns(Generic[K]):
         heappush(queue, (due, self._draw(), next(self._numbers), member))
 
     def _pop(self, queue: _Queue[K]) -> _Member[K] | None:
-        """The first; None where that has left."""
+        """The first; None if that has left."""
         *_, member = heappop(queue)
         if member.gone:
             if queue is not self._later:

@@ -1,6 +1,6 @@
 """Which pages the site has, in which order, and from which file of the repository each is made.
 
-Sections go by what a reader wants: to start, to do something, to look something up, to understand it.
+Sections go by what a reader wants: to start, to build, to operate, to look something up, to see the inside.
 """
 
 from __future__ import annotations
@@ -36,41 +36,44 @@ SECTIONS: dict[str, list[Page]] = {
     "Start": [
         Page("What it is", "index.md", "README.md"),
         _docs("Getting started", "getting-started"),
+        _docs("Concepts", "concepts"),
         Page("Example: on a laptop", "examples/quickstart.md", "examples/quickstart/README.md"),
         Page("Example: an Azure Functions app", "examples/functions.md", "examples/functions/README.md"),
+        Page("Example: each store", "examples/stores.md", "examples/stores/README.md"),
     ],
-    "How to": [
-        _docs("Run in Azure Functions", "azure-functions"),
-        _docs("Run from Python", "python"),
-        _docs("Run in containers", "containers"),
-        _docs("Deploy with templates", "deployment"),
-        _docs("Apply each row once", "effectively-once"),
-        _docs("Relay to queues, topics and webhooks", "relays"),
+    "Build": [
+        _docs("Sources", "sources"),
+        _docs("When the table changes", "table-changes"),
+        _docs("Changes, deletes, any table", "capture"),
+        _docs("Empty change tables and outboxes", "prune"),
+        _docs("Handlers", "handlers"),
+        _docs("Failures", "failures"),
+        _docs("Relays: targets without code", "relays"),
+        _docs("Azure Functions", "azure-functions"),
+        _docs("Containers", "containers"),
+        _docs("Performance", "performance"),
         _docs("Recipes", "recipes/index"),
-        _docs("Handle incidents", "incidents"),
-        _docs("Monitor and alert", "monitoring"),
-        _docs("Export metrics and traces", "telemetry"),
-        _docs("Look at the status page", "dashboard"),
-        _docs("Ask over HTTP", "http"),
-        _docs("Make it fast", "performance"),
-        _docs("Run many pollers", "scale"),
+    ],
+    "Operate": [
+        _docs("Incidents", "incidents"),
+        _docs("Health, alerts, metrics, status page", "health"),
+        _docs("HTTP", "http"),
+        _docs("Security", "security"),
     ],
     "Reference": [
-        _docs("poller.toml", "configuration"),
         COMMANDS,
         _docs("What the console shows", "console"),
-        _docs("Where the state is", "stores"),
-        _docs("What is healthy", "health"),
+        _docs("poller.toml", "configuration"),
+        _docs("Python", "python"),
+        _docs("Stores", "stores"),
         Page("Changelog", "changelog.md", "CHANGELOG.md"),
     ],
-    "Understand": [
-        _docs("What is promised", "guarantees"),
-        _docs("Which rows are read", "sources"),
-        _docs("When a handler fails", "failures"),
-        _docs("Who may do what", "security"),
-        _docs("How it works inside", "architecture"),
-        Page("The model of the protocol", "proof.md", "proof/README.md"),
+    "Inside": [
+        _docs("Architecture", "architecture"),
+        _docs("Rules", "rules"),
+        _docs("Guarantees and their tests", "guarantees"),
         _docs("Figures of the long proofs", "proofs"),
+        Page("The model of the protocol", "proof.md", "proof/README.md"),
         Page("How speed is measured", "benchmarks/index.md", "benchmarks/README.md"),
         Page("What was measured", "benchmarks/results.md", "benchmarks/RESULTS.md"),
         _docs("Dependencies", "dependencies"),

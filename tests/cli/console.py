@@ -142,7 +142,7 @@ def changed(project: Project, old: str, new: str) -> None:
 def exported(console: Console, name: str = "kept.json") -> str:
     """The checkpoint of `orders` in a file: its path."""
     path = str(console.project.folder / name)
-    assert console.run("export-checkpoint", "orders", path, "--overwrite").code == 0
+    assert console.run("checkpoint", "export", "orders", path, "--overwrite").code == 0
     return path
 
 

@@ -71,7 +71,7 @@ def crowded(folder: Path) -> Console:
         project.insert(20, table=table)
     console = Console(project)
     assert console.run("run", "--once").code == 0
-    for arguments in (("pause", "invoices", "--yes"), ("export-checkpoint", "orders", str(folder / "kept.json"))):
+    for arguments in (("pause", "invoices", "--yes"), ("checkpoint", "export", "orders", str(folder / "kept.json"))):
         assert console.run(*arguments).code == 0
     project.insert(15)
     project.execute("INSERT INTO orders VALUES (1000, '2026-01-01 00:00:00')")  # late

@@ -16,8 +16,8 @@ from typing import Any
 
 from poller import Batch
 from poller.app import load_app
-from poller.delivery.result import TickResult
 from poller.errors import PollerError
+from poller.tick.result import TickResult
 from tests.cli.console import Console
 from tests.cli.crashes import Place
 from tests.cli.project import Ended, Project
@@ -25,7 +25,7 @@ from tests.cli.project import Ended, Project
 ROWS, BATCH = 10, 2
 OURS, OTHERS = "ours", "another's"
 """Reasons, by which records are distinguished."""
-ANEW = {"reset-to-checkpoint", "clone-checkpoint", "import", "undo"}
+ANEW = {"reset-to-checkpoint", "checkpoint", "undo"}
 """Commands that also write a document that is not there."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from typing import Any
 
 import psycopg
 import pytest
@@ -152,6 +153,25 @@ def test_all_parts_are_shown_before_the_question(cut: Console) -> None:
     assert (code, rest.count("Done."), "no -> yes" in rest) == (0, 2, False)
     for part in ("cut-1of2", "cut-2of2"):
         assert cut.state(f"state/shop/{part}.json")["control"]["paused"] is True
+
+
+@pytest.mark.parametrize("command", ["pause", "cancel"])
+def test_what_was_done_to_a_part_is_said_although_the_next_fails(
+    cut: Console, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    write = SqlStore.write
+
+    def failing(store: SqlStore, document: str, *args: Any, **options: Any) -> Any:
+        if "cut-2of2" in document:
+            raise StoreDenied("This may not be written.", document=document)
+        return write(store, document, *args, **options)
+
+    monkeypatch.setattr(SqlStore, "write", failing)
+    ended = cut.run(command, "cut", "--yes")
+    assert ended.code == 1
+    assert "This may not be written." in ended.error
+    assert cut.state("state/shop/cut-1of2.json")["control"]["paused"] is True
+    assert "Done." in ended.out, "of the first, which is paused"
 
 
 def test_what_is_not_confirmed_changes_no_part(cut: Console) -> None:

@@ -17,6 +17,8 @@ ROW_ID = nearly(row_id(2), row_id(4), row_id(9))
 WHICH = st.one_of(
     st.tuples(st.just("--id"), ROW_ID),
     st.tuples(st.just("--id"), ROW_ID, st.just("--id"), ROW_ID),
+    st.tuples(ROW_ID),
+    st.tuples(ROW_ID, ROW_ID),
     st.tuples(st.just("--key"), PAIR),
     st.just(("--all",)),
 )
@@ -26,13 +28,14 @@ MORE: dict[str, st.SearchStrategy[tuple[str, ...]]] = {
         st.just("--value"), nearly("2026-01-01 00:00:00"), st.just("--pk"), PAIR, st.just("--confirm"), NAME
     ),
     "reset-to-checkpoint": st.tuples(nearly("kept.json"), st.just("--token-at-least"), nearly("7")),
-    "clone-checkpoint": st.tuples(nearly("copy", "invoices")),
-    "export-checkpoint": st.tuples(nearly("new.json", "kept.json", "no/such/folder")),
+    "checkpoint clone": st.tuples(nearly("copy", "invoices")),
+    "checkpoint export": st.tuples(nearly("new.json", "kept.json", "no/such/folder")),
     "undo": st.one_of(st.just(("--list",)), st.tuples(st.just("--change"), nearly("", "0", "0b473dab"))),
     "reset": st.tuples(st.just("--to"), nearly("beginning", "here", "kept.json", "2026-01-01 00:00:00")),
     "quarantine discard": WHICH,
     "quarantine add": st.tuples(st.just("--pk"), st.one_of(st.just("id=35"), PAIR)),
     "quarantine show": st.tuples(st.just("--id"), ROW_ID),
+    "capture": st.tuples(nearly("--print", "--print", "--verify", "--url-env")),
     "peek": st.tuples(st.just("--limit"), nearly("3")),
 }
 CHANGING = (
@@ -44,12 +47,12 @@ CHANGING = (
     "reset-to-checkpoint",
     "reset",
     "undo",
-    "clone-checkpoint",
+    "checkpoint clone",
     "rebind",
     "quarantine discard",
     "quarantine add",
 )
-LOOKING = ("export-checkpoint", "history", "peek", "quarantine list", "quarantine show")
+LOOKING = ("checkpoint export", "history", "peek", "capture", "quarantine list", "quarantine show")
 
 
 @st.composite

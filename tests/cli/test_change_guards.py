@@ -307,8 +307,8 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
     ),
     "a replay of both versions": (
         waiting,
-        ("quarantine", "replay", "orders", "--all", "--current", "--as-it-was"),
-        lambda poller: poller.quarantine.replay(all=True, current=True, as_it_was=True),
+        ("quarantine", "replay", "orders", "--all", "--current", "--recorded"),
+        lambda poller: poller.quarantine.replay(all=True, current=True, recorded=True),
     ),
     "a replay of a row that never waited": (
         waiting,

@@ -1,4 +1,4 @@
-"""`poller clone-checkpoint`."""
+"""`poller checkpoint clone`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEW = "state/shop/orders-v2.json"
 
 def test_another_poller_begins_where_this_one_stands(project: Project) -> None:
     console = ran(project)
-    output = console.done("clone-checkpoint", "orders", "orders-v2", "--yes")
+    output = console.done("checkpoint", "clone", "orders", "orders-v2", "--yes")
     assert output["name"] == "orders-v2"
     assert (output["before"], output["backup"]) == (None, None)
     assert any("not configured" in note for note in output["notes"])
@@ -35,9 +35,9 @@ def test_an_existing_target_keeps_and_raises_its_own_token(project: Project) -> 
     console = Console(project)
     assert console.run("run", "--until-idle").code == 0
     assert console.done("pause", "invoices", "--yes")["changed"] is True
-    console.refused(3, "clone-checkpoint", "orders", "invoices", "--yes", says="--overwrite")
-    console.refused(3, "clone-checkpoint", "orders", "invoices", "--yes", "--overwrite", says="--allow-skip")
-    arguments = ("clone-checkpoint", "orders", "invoices", "--overwrite", "--allow-skip")
+    console.refused(3, "checkpoint", "clone", "orders", "invoices", "--yes", says="--overwrite")
+    console.refused(3, "checkpoint", "clone", "orders", "invoices", "--yes", "--overwrite", says="--allow-skip")
+    arguments = ("checkpoint", "clone", "orders", "invoices", "--overwrite", "--allow-skip")
     before = console.document("state/shop/invoices.json")
     output = console.done(*arguments, "--yes")
     assert (output["before"]["fencing_token"], output["after"]["fencing_token"]) == (1, 2)
@@ -54,8 +54,8 @@ def test_an_existing_target_keeps_and_raises_its_own_token(project: Project) -> 
 def test_in_production_overwriting_wants_a_reason(project: Project) -> None:
     console = ran(project)
     project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
-    assert console.done("clone-checkpoint", "orders", "orders-v2", "--yes")["changed"] is True
-    again = ("clone-checkpoint", "orders", "orders-v2", "--overwrite")
+    assert console.done("checkpoint", "clone", "orders", "orders-v2", "--yes")["changed"] is True
+    again = ("checkpoint", "clone", "orders", "orders-v2", "--overwrite")
     console.refused(3, *again, "--yes", says="--reason TEXT")
     console.refused(3, *again, "--confirm", "orders")
     assert console.done(*again, "--yes", "--reason", "again")["after"]["fencing_token"] == 2
@@ -72,7 +72,7 @@ def test_a_target_at_work_is_refused(project: Project) -> None:
     worker = project.start("run", "invoices", "--once")
     wait_until(lambda: project.lines("started"))
     console.refused(
-        3, "clone-checkpoint", "orders", "invoices", "--overwrite", "--allow-skip", "--yes", says="--break-lease"
+        3, "checkpoint", "clone", "orders", "invoices", "--overwrite", "--allow-skip", "--yes", says="--break-lease"
     )
     (project.folder / "wait").unlink()
     assert end(worker).code == 0
@@ -82,7 +82,7 @@ def test_a_clone_names_what_to_configure_and_that_runs(project: Project) -> None
     console = ran(project)
     config = project.folder / "poller.toml"
     before = config.read_text()
-    printed = console.run("clone-checkpoint", "orders", "orders-v2", "--yes")
+    printed = console.run("checkpoint", "clone", "orders", "orders-v2", "--yes")
     assert printed.code == 0, printed.err
     assert f"Next: add this to {config}, change what is to differ, then run: " in printed.out
     added = printed.out[printed.out.index("[pollers.orders-v2]") :]
@@ -92,7 +92,7 @@ def test_a_clone_names_what_to_configure_and_that_runs(project: Project) -> None
     project.insert(2)
     ended = console.run("run", "orders-v2", "--once", "--json")
     assert (ended.code, ended.events[-1]["rows"]) == (0, 2), ended.err
-    again = console.done("clone-checkpoint", "orders", "orders-v2", "--overwrite", "--allow-skip", "--yes")
+    again = console.done("checkpoint", "clone", "orders", "orders-v2", "--overwrite", "--allow-skip", "--yes")
     assert "configure" not in again or again["configure"] is None
 
 
@@ -106,7 +106,7 @@ def test_a_clone_of_an_included_poller_keeps_its_template(project: Project) -> N
     config.write_text('include = ["teams/a.toml"]\n' + head + '[templates.all]\nhandler = "handlers:handle"\n')
     project.insert(2)
     assert project.run("run", "--once").code == 0
-    printed = project.run("clone-checkpoint", "orders", "orders-v2", "--yes")
+    printed = project.run("checkpoint", "clone", "orders", "orders-v2", "--yes")
     assert printed.code == 0, printed.err
     added = printed.out[printed.out.index("[pollers.orders-v2]") :]
     assert tomllib.loads(added)["pollers"]["orders-v2"] == tomllib.loads(included)["pollers"]["orders"]
@@ -114,22 +114,22 @@ def test_a_clone_of_an_included_poller_keeps_its_template(project: Project) -> N
 
 def test_a_clone_that_was_deleted_goes_on_above_its_old_token(project: Project) -> None:
     console = ran(project)
-    console.done("clone-checkpoint", "orders", "orders-v2", "--yes")
-    console.done("clone-checkpoint", "orders", "orders-v2", "--yes", "--overwrite")
+    console.done("checkpoint", "clone", "orders", "orders-v2", "--yes")
+    console.done("checkpoint", "clone", "orders", "orders-v2", "--yes", "--overwrite")
     project.execute(f"DELETE FROM poller_documents WHERE name = '{NEW}'", database="state.db")
-    assert console.done("clone-checkpoint", "orders", "orders-v2", "--yes")["after"]["fencing_token"] == 3
+    assert console.done("checkpoint", "clone", "orders", "orders-v2", "--yes")["after"]["fencing_token"] == 3
 
 
 def test_names_that_cannot_be(project: Project) -> None:
     console = ran(project)
     for name in ("Orders", "orders", "../x", "a" * 64, ""):
-        console.refused(2, "clone-checkpoint", "orders", name, "--yes", says="NEW_NAME")
+        console.refused(2, "checkpoint", "clone", "orders", name, "--yes", says="NEW_NAME")
 
 
 def test_the_undo_of_an_overwritten_clone_says_what_it_needs(project: Project) -> None:
     console = ran(project)
-    console.done("clone-checkpoint", "orders", "orders-v2", "--yes")
-    output = console.done("clone-checkpoint", "orders", "orders-v2", "--yes", "--overwrite")
+    console.done("checkpoint", "clone", "orders", "orders-v2", "--yes")
+    output = console.done("checkpoint", "clone", "orders", "orders-v2", "--yes", "--overwrite")
     assert any("Before it is undone, configure orders-v2" in note for note in output["notes"])
     text = (project.folder / "poller.toml").read_text()
     project.write(text + text[text.index("[pollers") :].replace("pollers.orders", "pollers.orders-v2"))

@@ -51,6 +51,11 @@ def shop(project: Project) -> Project:
         ("poller import azure-functions-db FILE --name or", ["orders"]),
         ("poller reset-to-beginning orders --confirm or", ["orders"]),
         ("poller status nobody", []),
+        ("poller checkpoint ", ["export", "clone", "import"]),
+        ("poller checkpoint import ", ["azure-functions-db"]),
+        ("poller checkpoint import azure-functions-db FILE --name or", ["orders"]),
+        ("poller checkpoint clone orders in", []),
+        ("poller checkpoint export ord", ["orders"]),
         ("poller clone-checkpoint orders in", []),
         ("poller export-checkpoint ord", ["orders"]),
         ("poller he", ["health", "help"]),
@@ -84,6 +89,7 @@ def test_pollers_of_included_files_are_completed(shop: Project) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_commands_and_options_are_completed(shop: Project, shell: str) -> None:
     assert complete(shop, shell, "poller und") == ["undo"]
+    assert complete(shop, shell, "poller checkp") == ["checkpoint"]
     assert complete(shop, shell, "poller backfill orders --par") == ["--parallel"]
 
 
@@ -116,6 +122,8 @@ COMMANDS = (
     "reset-to-beginning",
     "reset-to-cursor",
     "reset-to-checkpoint",
+    "checkpoint clone",
+    "checkpoint export",
     "clone-checkpoint",
     "export-checkpoint",
     "rebind",

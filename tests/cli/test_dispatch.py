@@ -49,7 +49,7 @@ def project(tmp_path: Path, azurite: Azurite, container: str, monkeypatch: pytes
 
 def messages(azurite: Azurite, container: str) -> list[dict[str, Any]]:
     name = f"q{container.removeprefix('test-')}"
-    client = StorageQueue.from_connection_string(azurite.connection_string_with_queues, name)._client(name)
+    client = StorageQueue.from_connection_string(azurite.connection_string_with_queues, name).work.client()
     return [json.loads(base64.b64decode(one.content)) for one in client.receive_messages()]
 
 

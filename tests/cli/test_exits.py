@@ -7,7 +7,7 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller.delivery.result import SUCCESSES, Outcome
+from poller.tick.result import SUCCESSES, Outcome
 from poller_cli import exits
 
 

@@ -1,4 +1,4 @@
-"""`poller export-checkpoint`: what it writes, and how the file is made."""
+"""`poller checkpoint export`: what it writes, and how the file is made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.schemas import validator
 def test_an_export_says_all_that_it_belongs_to(project: Project) -> None:
     console = ran(project)
     before = console.everything()
-    ended = console.run("export-checkpoint", "orders")
+    ended = console.run("checkpoint", "export", "orders")
     assert ended.code == 0
     state = console.state()
     validator("checkpoint").validate(ended.json)
@@ -33,16 +33,16 @@ def test_an_export_says_all_that_it_belongs_to(project: Project) -> None:
 def test_a_file_is_replaced_only_with_overwrite(project: Project) -> None:
     console = ran(project)
     path = project.folder / "kept.json"
-    ended = console.run("export-checkpoint", "orders", str(path))
+    ended = console.run("checkpoint", "export", "orders", str(path))
     assert ended.code == 0
     assert str(path) in ended.out
     path.write_text("precious")
-    console.refused(3, "export-checkpoint", "orders", str(path), says="--overwrite")
+    console.refused(3, "checkpoint", "export", "orders", str(path), says="--overwrite")
     assert path.read_text() == "precious"
-    ended = console.run("export-checkpoint", "orders", str(path), "--overwrite", "--json")
+    ended = console.run("checkpoint", "export", "orders", str(path), "--overwrite", "--json")
     assert json.loads(path.read_text()) == ended.json
     assert [one.name for one in project.folder.iterdir() if one.name.endswith(".part")] == []
-    console.refused(2, "export-checkpoint", "orders", str(project.folder / "no" / "such" / "x.json"), says="written")
+    console.refused(2, "checkpoint", "export", "orders", str(project.folder / "no" / "such" / "x.json"), says="written")
 
 
 def test_a_pipe_is_written_to_and_a_link_is_refused(project: Project) -> None:
@@ -51,7 +51,7 @@ def test_a_pipe_is_written_to_and_a_link_is_refused(project: Project) -> None:
     pipe, link, kept = (project.folder / name for name in ("pipe", "link.json", "kept.json"))
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    assert console.run("export-checkpoint", "orders", str(pipe), "--overwrite").code == 0
+    assert console.run("checkpoint", "export", "orders", str(pipe), "--overwrite").code == 0
     assert json.loads(os.read(reading, 100_000))["cursor"]["tiebreaker"] == {"id": 5}
     os.close(reading)
     assert pipe.is_fifo()
@@ -60,7 +60,7 @@ def test_a_pipe_is_written_to_and_a_link_is_refused(project: Project) -> None:
     for target, options in ((kept, ()), (kept, ("--overwrite",)), (project.folder / "planted", ())):
         link.unlink(missing_ok=True)
         link.symlink_to(target)
-        console.refused(2, "export-checkpoint", "orders", str(link), *options, says="it is a link")
+        console.refused(2, "checkpoint", "export", "orders", str(link), *options, says="it is a link")
     assert kept.read_text() == "old"
     assert not (project.folder / "planted").exists()
 
@@ -76,7 +76,7 @@ def test_only_its_owner_may_read_what_a_command_writes(project: Project) -> None
         theirs.touch()
         theirs.chmod(0o640)
         for path in (kept, theirs):
-            assert console.run("export-checkpoint", "orders", str(path), "--overwrite").code == 0
+            assert console.run("checkpoint", "export", "orders", str(path), "--overwrite").code == 0
         new = project.folder / "new" / "poller.toml"
         new.parent.mkdir()
         command = ("init", "-c", str(new), "--url", f"sqlite:///{project.folder}/shop.db", "--table", "orders")
@@ -95,14 +95,14 @@ def test_on_a_share_without_hard_links_it_is_written_too(project: Project, monke
     console = ran(project)
     monkeypatch.setattr(os, "link", refuse)
     kept = project.folder / "kept.json"
-    assert console.run("export-checkpoint", "orders", str(kept)).code == 0
+    assert console.run("checkpoint", "export", "orders", str(kept)).code == 0
     assert json.loads(kept.read_text())["cursor"]["tiebreaker"] == {"id": 5}
-    assert console.run("export-checkpoint", "orders", str(kept)).code == 3
+    assert console.run("checkpoint", "export", "orders", str(kept)).code == 3
 
 
 def test_a_poller_that_never_ran_has_nothing_to_export(project: Project) -> None:
     project.configure("orders")
-    Console(project).refused(1, "export-checkpoint", "orders", says="never ran")
+    Console(project).refused(1, "checkpoint", "export", "orders", says="never ran")
 
 
 def test_a_backfill_of_one_part_is_exported_by_its_name(project: Project) -> None:
@@ -115,8 +115,8 @@ def test_a_backfill_of_one_part_is_exported_by_its_name(project: Project) -> Non
     ended = console.run("backfill", "orders", *ends, "--as", "replay", "--yes", "--json")
     assert ended.code == 0, ended.err
     assert [part["name"] for part in ended.json["parts"]] == ["replay-1of3"]
-    exported = console.run("export-checkpoint", "replay")
+    exported = console.run("checkpoint", "export", "replay")
     assert exported.code == 0, exported.err
     assert exported.json["poller"] == "replay-1of3"
     file = str(project.folder / "kept.json")
-    assert "replay" in console.run("export-checkpoint", "replay", file).out
+    assert "replay" in console.run("checkpoint", "export", "replay", file).out

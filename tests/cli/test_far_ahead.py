@@ -28,7 +28,7 @@ def test_rows_ahead_do_not_hide_that_later_ones_are_skipped(project: Project) ->
     assert (effect["skipped"], effect["open_ended"]) == (5, True)
     screen = console.run(*to).out
     assert "5 rows will never be delivered" in screen
-    assert "rows that appear up to the new cursor will never be delivered" in screen
+    assert "later rows up to the new cursor will never be delivered either" in screen
 
 
 def test_a_way_forward_below_the_bound_skips_only_what_lies_there(project: Project) -> None:

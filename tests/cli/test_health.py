@@ -49,27 +49,6 @@ def test_rows_that_nobody_delivers_are_an_alert(project: Project) -> None:
     assert f"poller -c {project.folder / 'poller.toml'} run orders --once" in line or "poller run orders --once" in line
 
 
-def test_the_worst_comes_first(project: Project) -> None:
-    project.configure("alpha", "orders", "zeta")
-    project.execute("DROP TABLE zeta")
-    console = Console(project)
-    ended = console.run("health")
-    assert [line.split()[:2] for line in ended.out.splitlines()] == [
-        ["zeta", "unhealthy"],
-        ["alpha", "well"],
-        ["orders", "well"],
-    ]
-    assert ended.code == 1
-
-
-def test_another_source_exits_1(project: Project) -> None:
-    console = ran(project)
-    project.configure("orders", source='filter = "id > 0"')
-    ended = console.run("health")
-    assert ended.code == 1
-    assert "belongs to another source" in ended.out
-
-
 def test_a_wrong_configuration_exits_2(project: Project) -> None:
     console = ran(project)
     assert console.run("health", "nobody").code == 2
@@ -101,17 +80,6 @@ def test_it_changes_no_poller(project: Project) -> None:
     console.run("health")
     assert console.document() == before
     assert console.names("health/") == [], "a time as cursor says itself since when its rows wait"
-
-
-def test_status_says_that_rows_wait_in_the_same_words(project: Project) -> None:
-    console = frozen(project)
-    (status,) = console.run("status", "--json").json["pollers"]
-    assert (status["word"], status["severity"]) == ("late", "unhealthy")
-    assert status["late_seconds"] == pytest.approx(3660, abs=60)
-    screen = console.run("status").out
-    assert "  why       1 row has waited 1 h 1 min, and no worker took it." in screen
-    assert console.run("run", "--once").code == 0
-    assert "no worker took" not in console.run("status").out
 
 
 def test_a_pause_and_a_schedule_are_no_lateness(project: Project) -> None:

@@ -103,7 +103,7 @@ def test_commits_and_rows_that_wait_are_part_of_what_happened(project: Project) 
     assert [(one["rows"], one["batches"]) for one in output["commits"]] == [(5, 1)]
     assert [(one["id"], one["status"]) for one in output["rows"]] == [(row_id(2), "aside"), (row_id(4), "pending")]
     screen = console.run("history", "orders").out
-    assert "commits of 5 min  5 rows in 1 batch\n" in screen
+    assert "  committed 5 rows in 1 batch\n" in screen
     assert f"row  {row_id(4)} was set aside, and waits for a person" in screen
     assert len(console.run("history", "orders", "--limit", "2").out.splitlines()) == 2
 

@@ -15,7 +15,7 @@ from tests.cli.terminal import Terminal
 
 RANGE = ("--from", "2026-01-01 00:00:00", "--to", "2026-01-01 00:00:01")
 ROW = ("--value", "2026-01-01 00:00:00", "--pk", "id=1")
-LOOKS = (("peek",), ("history",), ("export-checkpoint",), ("quarantine", "list"), ("recheck",))
+LOOKS = (("peek",), ("history",), ("checkpoint", "export"), ("quarantine", "list"), ("recheck",))
 CHANGES = (
     ("pause",),
     ("resume",),
@@ -45,9 +45,14 @@ def several(project: Project) -> Console:
     return Console(project)
 
 
+def typed(command: tuple[str, ...]) -> tuple[str, ...]:
+    """What names the command."""
+    return command[: 2 if command[0] in ("quarantine", "checkpoint") else 1]
+
+
 def named(console: Console, command: tuple[str, ...]) -> tuple[str, ...]:
     """The command with the name of the poller behind it."""
-    words = 2 if command[0] == "quarantine" else 1
+    words = len(typed(command))
     return (*command[:words], "orders", *command[words:])
 
 
@@ -78,7 +83,7 @@ def test_every_command_with_a_name_takes_none(console: Console) -> None:
 @pytest.mark.parametrize("command", [*LOOKS, *CHANGES], ids=" ".join)
 def test_of_several_pollers_one_must_be_named(several: Console, command: tuple[str, ...]) -> None:
     error = several.refused(2, *command, says="NAME is missing, and ")
-    words = " ".join(command[: 2 if command[0] == "quarantine" else 1])
+    words = " ".join(typed(command))
     assert error.endswith(f" has 2 pollers: orders, invoices. Add one of them, such as: poller {words} orders")
 
 
@@ -114,24 +119,25 @@ def test_a_file_follows_the_name_or_stands_alone(console: Console) -> None:
 
 def test_an_export_takes_a_word_for_a_file_if_no_poller_has_it(console: Console) -> None:
     file = console.project.folder / "kept.json"
-    assert console.run("export-checkpoint", str(file)).out.startswith("orders: the checkpoint at ")
-    assert json.loads(file.read_text())["cursor"] == console.run("export-checkpoint", "-").json["cursor"]
-    console.refused(2, "export-checkpoint", "ordres", says='did you mean "orders"?')
+    assert console.run("checkpoint", "export", str(file)).out.startswith("orders: the checkpoint at ")
+    assert json.loads(file.read_text())["cursor"] == console.run("checkpoint", "export", "-").json["cursor"]
+    console.refused(2, "checkpoint", "export", "ordres", says='did you mean "orders"?')
 
 
 def test_a_copy_of_the_only_poller_needs_one_name(console: Console) -> None:
-    assert console.run("clone-checkpoint", "orders-v2", "--dry-run", "--json").json["name"] == "orders-v2"
-    console.refused(2, "clone-checkpoint", says="Missing argument 'NEW_NAME'")
-    error = console.refused(2, "clone-checkpoint", "orders-v2", "--yes", says="with --yes it must be given")
-    assert error.endswith("Add it: poller clone-checkpoint orders NEW_NAME --yes")
+    assert console.run("checkpoint", "clone", "orders-v2", "--dry-run", "--json").json["name"] == "orders-v2"
+    console.refused(2, "checkpoint", "clone", says="Missing argument 'NEW_NAME'")
+    error = console.refused(2, "checkpoint", "clone", "orders-v2", "--yes", says="with --yes it must be given")
+    assert error.endswith("Add it: poller checkpoint clone orders NEW_NAME --yes")
 
 
 def test_an_import_goes_to_the_only_poller(console: Console, tmp_path: Path) -> None:
     foreign = tmp_path / "no-such-file.json"
-    assert f"{foreign}" in console.refused(2, "import", "azure-functions-db", str(foreign))
+    words = ("checkpoint", "import", "azure-functions-db", str(foreign))
+    assert f"{foreign}" in console.refused(2, *words)
     console.project.configure("orders", "invoices")
-    error = console.refused(2, "import", "azure-functions-db", str(foreign), says="has 2 pollers: orders, invoices.")
-    assert error.endswith("poller import azure-functions-db --name orders URL|FILE")
+    error = console.refused(2, *words, says="has 2 pollers: orders, invoices.")
+    assert error.endswith("poller checkpoint import azure-functions-db --name orders URL|FILE")
 
 
 def test_a_file_that_is_missing_or_wrong_says_so(project: Project) -> None:

@@ -58,7 +58,18 @@ TABLE = (
     Row("check", ("orders",), "check", ("nosuch",), 2, "nosuch"),
     Row("peek", ("orders",), "peek", ("orders", "--limit", "0"), 2, "--limit"),
     Row("recheck", ("orders", "--since", "1h"), "recheck", ("orders", "--since", "soon"), 2, "--since"),
+    Row("prune", None, "prune", ("orders", "--yes"), 3, "followed by a number"),
+    Row("capture", ("orders", "--install", "--yes"), "capture", ("orders", "--install"), 3, "--yes"),
     Row("export-checkpoint", ("orders", "kept.json"), "checkpoint", ("orders", "poller.toml"), 3, "--overwrite"),
+    Row("checkpoint", ("export", "orders"), "checkpoint", ("import", *THEIRS, "--yes"), 3, "has a checkpoint"),
+    Row(
+        "checkpoint",
+        ("clone", "orders", "copies", "--yes"),
+        "change",
+        ("clone", "orders", "orders", "--yes"),
+        2,
+        "NEW_NAME",
+    ),
     Row("pause", ("orders", "--yes"), "change", ("invoices",), 1, "never ran"),
     Row("resume", ("orders", "--yes"), "change", ("orders",), 3, "--yes"),
     Row("reset-to-cursor", ("orders", *FOURTH, "--yes"), "change", ("orders", *FOURTH), 3, "--yes"),
@@ -169,17 +180,17 @@ def test_every_command_once_refused_and_nothing_changed(shop: Project, forge: Fo
 def test_what_the_server_says_of_a_name_is_kept(project: Project, servers: psycopg.Connection) -> None:
     """Also by a reset while the database refuses us; a table that was made anew under its name is warned of."""
     assert project.run("run", "--once").code == 0
-    assert done(project, "export-checkpoint", "orders", schema="checkpoint").json["source"]["schema"] == "public"
+    assert done(project, "checkpoint", "export", "orders", schema="checkpoint").json["source"]["schema"] == "public"
     servers.execute("ALTER TABLE orders RENAME TO former")
     servers.execute("CREATE TABLE orders (LIKE former INCLUDING ALL)")
     checked = done(project, "check", "orders", schema="check").json["pollers"][0]
     (table,) = [one for one in checked["findings"] if one["check"] == "table"]
     assert table["severity"] == "warn"
-    assert "made anew" in table["message"]
+    assert "made again" in table["message"]
     url = make_url(project.environ["ORDERS_DB_URL"]).set(username="nobody")
     project.environ["ORDERS_DB_URL"] = url.render_as_string(hide_password=False)
     done(project, "reset-to-beginning", "orders", "--yes")
-    assert done(project, "export-checkpoint", "orders", schema="checkpoint").json["source"]["schema"] == "public"
+    assert done(project, "checkpoint", "export", "orders", schema="checkpoint").json["source"]["schema"] == "public"
 
 
 def test_another_search_path_is_refused_until_it_is_rebound(project: Project, servers: psycopg.Connection) -> None:
@@ -195,7 +206,7 @@ def test_another_search_path_is_refused_until_it_is_rebound(project: Project, se
         assert ended.code == 4, command
         assert "schema: public -> other" in ended.out + ended.err
     done(project, "rebind", "orders", "--yes")
-    assert done(project, "export-checkpoint", "orders", schema="checkpoint").json["source"]["schema"] == "other"
+    assert done(project, "checkpoint", "export", "orders", schema="checkpoint").json["source"]["schema"] == "other"
 
 
 def test_a_day_of_an_operator(project: Project, servers: psycopg.Connection) -> None:
@@ -204,7 +215,7 @@ def test_a_day_of_an_operator(project: Project, servers: psycopg.Connection) -> 
     done(project, "pause", "orders", code=3)
     assert done(project, "pause", "orders", "--yes", "--reason", "deploy").json["changed"] is True
     done(project, "resume", "orders", "--yes")
-    exported = done(project, "export-checkpoint", "orders", "kept.json", schema="checkpoint").json
+    exported = done(project, "checkpoint", "export", "orders", "kept.json", schema="checkpoint").json
     assert exported["cursor"]["tiebreaker"] == {"id": 9}
     replay = ("reset-to-cursor", "orders", "--value", "2026-01-01T00:04", "--pk", "id=4")
     done(project, *replay, code=3)
@@ -217,7 +228,7 @@ def test_a_day_of_an_operator(project: Project, servers: psycopg.Connection) -> 
     done(project, "reset-to-checkpoint", "orders", "kept.json", "--yes", code=3)
     assert "9 rows will never be delivered" in project.run("reset-to-checkpoint", "orders", "kept.json", "--yes").error
     done(project, "reset-to-checkpoint", "orders", "kept.json", "--yes", "--allow-skip")
-    assert done(project, "clone-checkpoint", "orders", "orders-v2", "--yes").json["name"] == "orders-v2"
+    assert done(project, "checkpoint", "clone", "orders", "orders-v2", "--yes").json["name"] == "orders-v2"
     text = (project.folder / "poller.toml").read_text()
     project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"'))
     assert project.run("run", "--once").code == 4

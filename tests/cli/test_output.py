@@ -61,8 +61,12 @@ def test_the_version_is_the_installed_one(project: Project) -> None:
         "reset-to-beginning orders",
         "reset-to-cursor orders",
         "reset-to-checkpoint orders",
+        "checkpoint export orders",
+        "checkpoint clone orders",
+        "checkpoint import azure-functions-db",
         "clone-checkpoint orders",
         "export-checkpoint orders",
+        "import azure-functions-db",
         "rebind orders",
     ],
 )
@@ -76,7 +80,7 @@ def test_every_command_explains_itself_with_an_example(project: Project, command
 
 
 def test_help_shows_a_value_only_where_one_is_taken(project: Project) -> None:
-    for command in ((), ("run",), ("export-checkpoint",)):
+    for command in ((), ("run",), ("checkpoint", "export")):
         shown = project.run(*command, "--help").out
         assert not re.search(r"<\w+(\[\w+\])?>", shown), shown
     assert "Usage: poller status [NAME]... [OPTIONS]\n" in project.run("status", "--help").out

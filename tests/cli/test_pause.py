@@ -117,18 +117,6 @@ def test_the_operator_is_user_and_host_by_default(project: Project) -> None:
     assert "@" in console.done("pause", "orders", "--yes")["by"]
 
 
-@pytest.mark.parametrize("command", ["resume", "pause", "rebind"])
-def test_a_dry_run_of_a_pause_already_made_says_so_too(project: Project, command: str) -> None:
-    console = ran(project)
-    if command == "pause":
-        console.done("pause", "orders", "--yes")
-    shown = console.run(command, "orders", "--yes").out
-    assert shown.endswith("Nothing was changed.\n")
-    assert len(shown) > len("Nothing was changed.\n")
-    dry = console.run(command, "orders", "--dry-run").out
-    assert dry == shown.replace("Nothing was changed.", "A dry run: nothing was changed.")
-
-
 FAILING = "def handle(batch): raise ValueError('no customer 7')\n"
 
 

@@ -151,12 +151,12 @@ def test_a_version_that_the_table_has_no_more_must_be_named(project: Project, go
     words = ("quarantine", "replay", "orders", "--id", row_id(5), "--yes")
     error = console.run(*words).error
     assert "--current" in error
-    assert "--as-it-was" in error
+    assert "--recorded" in error
     assert ("no such row" if gone else "newer version") in error
     assert console.run(*words, "--current").code == 3, "it is gone, or comes by itself"
-    assert console.run(*words, "--current", "--as-it-was").code == 2
+    assert console.run(*words, "--current", "--recorded").code == 2
     assert seen(project) == []
-    assert outcomes(replay(console, "--id", row_id(5), "--as-it-was")) == [(5, "replayed")]
+    assert outcomes(replay(console, "--id", row_id(5), "--recorded")) == [(5, "replayed")]
     assert project.lines("seen")[-1].startswith(f"5 True False {KEY}")
 
 

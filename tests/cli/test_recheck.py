@@ -212,6 +212,32 @@ def test_every_n_ticks_it_looks_back_and_reports(sqlite_url: str) -> None:
     assert "id=99" in event.examples[0]
 
 
+def test_what_is_no_longer_late_is_not_handed_over(sqlite_url: str) -> None:
+    """Two operators look, and answer one after the other; a row changes in between, and its new version came."""
+    make_orders(sqlite_url, stamps(10))
+    seen: list[tuple[int, str]] = []
+
+    def handle(batch: Batch) -> None:
+        seen.extend((row["id"], row["status"]) for row in batch)
+
+    with closing(orders(sqlite_url)) as source:
+        poller = Poller("orders", app_name="shop", source=source, store=MemoryStore(), audit_window="2h", observers=())
+        poller.tick(handle)
+        execute(
+            sqlite_url,
+            "insert into orders values (101, '2025-06-01 00\\:00\\:00', 'open', 1)",
+            "insert into orders values (102, '2025-06-01 00\\:00\\:00', 'open', 1)",
+        )
+        ours, theirs = poller.recheck(), poller.recheck()
+        execute(sqlite_url, "update orders set status = 'paid', updated_at = '2026-01-02 00\\:00\\:00' where id = 102")
+        poller.tick(handle)
+        del seen[:-1]
+        poller.redeliver(ours, handle)
+        poller.redeliver(theirs, handle)
+    assert seen == [(102, "paid"), (101, "open")]
+    assert (ours.redelivered, theirs.redelivered, theirs.rows) == (1, 0, [])
+
+
 def test_the_metric_is_what_the_last_look_found() -> None:
     reader = InMemoryMetricReader()
     observe = MetricsObserver(MeterProvider([reader]))

@@ -215,7 +215,7 @@ def handle(batch):
     assert re.search(rf"(?m)^{moment} INFO    orders: tick outcome=handler_failed", ended.err)
 
 
-OUTAGE = "Nothing in an outage, where all rows fail alike;"
+OUTAGE = "If every row fails, wait;"
 FAILING = NOTING + "    if any(row['id'] == 3 for row in batch): raise ValueError('no such customer')\n"
 
 

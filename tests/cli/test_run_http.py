@@ -117,7 +117,7 @@ def test_with_a_token_details_need_it(project: Project) -> None:
         (
             ["--http", "0"],
             {"POLLER_HTTP_CHANGES_KEY": TOKEN, "POLLER_HTTP_TOKEN": TOKEN},
-            "whoever may look could change",
+            "every reader could make changes",
         ),
     ],
 )

@@ -11,8 +11,8 @@ from typing import Any, get_args
 import pytest
 from jsonschema import Draft202012Validator
 
-from poller.delivery.result import Outcome, TickResult
 from poller.ports import Bound
+from poller.tick.result import Outcome, TickResult
 from tests.cli.console import Console
 from tests.cli.project import NOTING, Project
 from tests.support.schemas import FILES, SCHEMAS, validator

@@ -23,7 +23,11 @@ COMMANDS = list(build().commands)
         ("logs", "poller history"),
         ("staus", "poller status"),
         ("quaran", "poller quarantine"),
-        ("checkpoint", "poller clone-checkpoint, poller export-checkpoint or poller reset-to-checkpoint"),
+        ("checkpint", "poller checkpoint"),
+        ("export", "poller checkpoint export"),
+        ("export-chekpoint", "poller checkpoint export"),
+        ("copy", "poller checkpoint clone"),
+        ("imp", "poller checkpoint import"),
         ("version", "poller --version"),
     ],
 )

@@ -47,8 +47,9 @@ def test_each_page_fits_a_small_terminal_and_has_no_box(words: tuple[str, ...], 
     assert [line for line in lines if line != line.rstrip()] == []
 
 
-UNLISTED = {"help", "reset-to-beginning", "reset-to-cursor", "reset-to-checkpoint"}
-"""They are named elsewhere on the page, or are parts of `reset`."""
+EARLIER = {"export-checkpoint", "clone-checkpoint", "import"}
+UNLISTED = {"help", "reset-to-beginning", "reset-to-cursor", "reset-to-checkpoint", *EARLIER}
+"""They are named elsewhere on the page, are parts of `reset`, or are earlier names of what `checkpoint` has."""
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -75,10 +76,8 @@ def test_own_options_come_before_those_of_every_command(shown: Callable[..., str
 def test_options_of_every_change_are_explained_once(shown: Callable[..., str]) -> None:
     explained = "--break-lease  Also while a worker holds the lease"
     assert [words for words in PAGES if explained in shown("help", *words)] == [("changes",)]
-    assert "\nSee poller help changes: --reason, --yes, --dry-run, --break-lease, --allow-skip\n" in shown(
-        "help", "clone-checkpoint"
-    )
-    assert "\nSee poller help changes: --yes, --dry-run\n" in shown("help", "backfill")
+    assert "\nSee poller help changes: --reason, --yes, --dry-run, --verbose\n" in shown("help", "pause")
+    assert "\nSee poller help changes: --yes, --dry-run, --verbose\n" in shown("help", "backfill")
 
 
 def test_square_brackets_are_shown(shown: Callable[..., str]) -> None:

@@ -56,7 +56,7 @@ def queued(folder: Folder, azurite: Azurite, container: str, monkeypatch: pytest
 def queue_of(folder: Folder, azurite: Azurite) -> Any:
     """The SDK's client of the app's queue."""
     name = folder.defaults.rpartition('queue = "')[2].rstrip('"')
-    return StorageQueue.from_connection_string(azurite.connection_string_with_queues, name)._client(name)
+    return StorageQueue.from_connection_string(azurite.connection_string_with_queues, name).work.client()
 
 
 def texts(folder: Folder, azurite: Azurite) -> list[str]:
@@ -192,6 +192,7 @@ def test_a_halted_poller_fails_its_invocation(queued: Folder) -> None:
         ({"queues": {"batchSize": 0}}, "batchSize"),
         ({"queues": {"batchSize": 2, "newBatchThreshold": -1}}, "newBatchThreshold"),
         ({"queues": {"maxPollingInterval": "00:00:30"}}, "maxPollingInterval"),
+        ({"concurrency": {"dynamicConcurrencyEnabled": True}}, "dynamicConcurrencyEnabled"),
     ],
 )
 def test_a_host_that_does_not_suit_is_refused(queued: Folder, changes: dict[str, Any], said: str) -> None:
@@ -236,6 +237,9 @@ def test_app_settings_override_host_json(queued: Folder, monkeypatch: pytest.Mon
     assert list(queued.worker().functions) == ["dispatch", "work"]
     monkeypatch.setenv("PYTHON_THREADPOOL_THREAD_COUNT", "64")
     monkeypatch.setenv("AzureFunctionsJobHost__extensions__queues__batchSize", "33")
+    assert list(queued.worker().functions) == ["dispatch"]
+    monkeypatch.delenv("AzureFunctionsJobHost__extensions__queues__batchSize")
+    monkeypatch.setenv("AzureFunctionsJobHost__concurrency__dynamicConcurrencyEnabled", "true")
     assert list(queued.worker().functions) == ["dispatch"]
 
 

@@ -15,7 +15,6 @@ from poller.admin.health import Health, worst_first
 from poller.admin.status import LeaseOutput, PollerStatus
 from poller.admin.wired import WithoutSource
 from poller.config import PollerOptions
-from poller.delivery.result import BoundOutput
 from poller.http import Endpoints, Hosts, Keys
 from poller.http.looks import SharedLook
 from poller.http.page.detail_looks import DetailLooks
@@ -25,6 +24,7 @@ from poller.model.conditions import view
 from poller.model.document import DeliveryError
 from poller.model.view import PollerFacts, PollerLimits
 from poller.stores import MemoryStore
+from poller.tick.result import BoundOutput
 from tests.support.quarantine import Clock, entry, quarantine
 
 NOW = datetime(2026, 11, 23, 13, 42, 17, tzinfo=UTC)

@@ -84,8 +84,8 @@ class QueueHost:
         self._log = log.open("ab")
         self._most = max_dequeue_count
         made = StorageQueue.from_connection_string(connection_string, queue)
-        self._queue: Any = made._client(queue)
-        self._poison: Any = made._client(made.poison)
+        self._queue: Any = made.work.client()
+        self._poison: Any = made.poison.client()
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._fetched: list[Any] = []

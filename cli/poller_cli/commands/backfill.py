@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from poller_cli.commands.options import Agreed, NameArgument
+from poller_cli.commands.options import NameArgument, Placed
 from poller_cli.session import Session
 
 
@@ -33,7 +33,7 @@ def backfill(
     ] = 1,
     retry: Annotated[bool, typer.Option("--retry", help="Also if it halted: a batch failed too often.")] = (False),
     *,
-    consent: Agreed,
+    consent: Placed,
 ) -> int:
     """Deliver the rows of a range to the handler, beside the live poller, whose checkpoint is not touched.
 

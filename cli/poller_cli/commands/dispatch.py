@@ -45,7 +45,7 @@ def dispatch(
     with session.app() as app, exported(app.config, app.path):
         if app.config.functions.mode != "queue":
             raise ConfigError(
-                f'{app.path}: functions.mode: is "timer", where nobody reads work messages.',
+                f'{app.path}: functions.mode: is "timer", which sends no work messages.',
                 key="functions.mode",
                 file=str(app.path),
                 next_step='Set [functions] mode = "queue", or use poller run.',
@@ -86,7 +86,7 @@ def _show(session: Session, output: DispatchOutput) -> None:
     if session.json:
         print_json(output, indent=None)
         return
-    sent = ", ".join(f"{one.poller} ({one.why})" for one in output.sent) or "nobody"
+    sent = ", ".join(f"{one.poller} ({one.why})" for one in output.sent) or "none"
     states = f"{output.due} due, {output.at_work} at work, {output.resting} resting, {output.waiting} waiting"
     in_all = took(output.duration_seconds)
     line = f"{clock(output.at)} {output.pollers} pollers: {states}; sent to {sent} in {in_all}"

@@ -51,14 +51,16 @@ def _events(output: HistoryOutput, limit: int) -> list[list[str]]:
     """What happened, newest last: records as the trail has them, and what the document knows beside them."""
     from poller.model.escape import cut
     from poller.model.history import SLOT
-    from poller.model.when import parsed
+    from poller.model.when import parsed, to_the_minute
 
     beside = []
     for one in output.commits:
         began = parsed(one.at)
         last = f", the last by {cut(one.by)}" if one.by else ""
-        said = f"{_moment(one.at)}  commits of 5 min  {_counted(one.rows, one.batches)}{last}"
-        beside.append((None if began is None else began + SLOT, [said]))
+        ends = None if began is None else began + SLOT
+        until = "" if ends is None else f" to {to_the_minute(ends)}"
+        said = f"{_moment(one.at)}{until}  committed {_counted(one.rows, one.batches)}{last}"
+        beside.append((ends, [said]))
     kinds = {"aside": "was set aside, and is tried again", "pending": "was set aside, and waits for a person"}
     beside += [
         (parsed(one.at or ""), [f"{_moment(one.at or 'unknown time')}  row  {one.id} {kinds[one.status]}"])
@@ -98,7 +100,7 @@ def _named(record: HistoryRecord) -> str:
 
 
 def _moment(text: str) -> str:
-    """As it stands there, where it is none."""
+    """The moment for people; the text itself if it is not a moment."""
     from poller.model.when import moment, parsed
 
     at = parsed(text)

@@ -1,4 +1,4 @@
-"""`poller import`: go on where another library stands."""
+"""`poller checkpoint import`: go on where another library stands."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def azure_functions_db(
 
     Stop its function app first.
 
-    Example: poller import azure-functions-db state-of-orders.json --name orders
+    Example: poller checkpoint import azure-functions-db state-of-orders.json --name orders
 
     An address is read with the SAS token in it, else with the configured storage connection if it is of that account,
     else by identity. If its cursor names no key, or a key whose order is not known, rows of the last value may come
     again; it says so before anything is changed.
     """
-    from datetime import UTC, datetime
-
     from poller.admin.import_azure_functions_db import Import, read_foreign
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
         poller = app.poller(name)
-        foreign = read_foreign(where, connection=app.config.state.connection, environ=os.environ, now=datetime.now(UTC))
+        foreign = read_foreign(
+            where, connection=app.config.state.connection, environ=os.environ, now=app.runtime.utcnow()
+        )
         change = Import(foreign, app.config.pollers[name].source, overwrite)
         return Report(session, app, consent, name).carry_out(poller, change)

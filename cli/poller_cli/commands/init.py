@@ -62,6 +62,7 @@ def init(
     from poller.project.choices import Choices
     from poller.project.plan import Wanted, plan
     from poller.project.url import GivenUrl
+    from poller.runtime import SystemRuntime
     from poller_cli.output import init_report
     from poller_cli.output.schemas import config_schema, render
     from poller_cli.terminal.layout import fitted
@@ -85,6 +86,7 @@ def init(
         state=state,
         force=force,
         editor_schema=render(config_schema()),
+        utcnow=(session.runtime or SystemRuntime()).utcnow,
     )
     planned = plan(wanted, Questions() if ask else Choices())
     planned.write()

@@ -59,17 +59,26 @@ _BREAK_LEASE = Annotated[
 _ALLOW_SKIP = Annotated[
     bool, typer.Option("--allow-skip", help="Also if rows are then never delivered.", rich_help_panel=EVERY_CHANGE)
 ]
+_VERBOSE = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Also show where the state document is kept.", rich_help_panel=EVERY_CHANGE),
+]
 
 _AGREED: dict[str, tuple[object, object]] = {
     "yes": (_YES, False),
     "confirm": (_CONFIRM, None),
     "dry_run": (_DRY_RUN, False),
 }
-_RECORDED = {"reason": (_REASON, None), **_AGREED}
+_DELIVERED = {"reason": (_REASON, None), **_AGREED}
+_RECORDED = {**_DELIVERED, "verbose": (_VERBOSE, False)}
 _FENCED = {**_RECORDED, "break_lease": (_BREAK_LEASE, False)}
 
 Agreed = Annotated[Consent, MadeOf(Consent, _AGREED)]
-"""Of a command that leaves no record of its own."""
+"""The options of a command that touches no state document."""
+Placed = Annotated[Consent, MadeOf(Consent, {**_AGREED, "verbose": (_VERBOSE, False)})]
+"""Of one that makes documents, and leaves no record of its own."""
+Delivered = Annotated[Consent, MadeOf(Consent, _DELIVERED)]
+"""Of one that hands rows to the handler and moves no checkpoint."""
 Recorded = Annotated[Consent, MadeOf(Consent, _RECORDED)]
 """Of one whose record says why."""
 Fenced = Annotated[Consent, MadeOf(Consent, _FENCED)]

@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 
 from poller_cli import exits
-from poller_cli.commands.options import Fenced, Recorded
+from poller_cli.commands.options import Delivered, Fenced
 from poller_cli.session import NamedArgument, Session
 
-_ID = typer.Option("--id", metavar="ID", help="This row, as poller quarantine list shows it.", show_default=False)
-_IDS = typer.Option("--id", metavar="ID", help="This row, as poller quarantine list shows it. May be repeated.")
+_ROW = typer.Argument(metavar="ROW", help="A row's id, or how it begins.", show_default=False)
+_ID = typer.Option("--id", metavar="ID", help="The same as ROW.", show_default=False)
+_IDS = typer.Option("--id", metavar="ID", help="The same as ROW. May be repeated.")
 _KEY = typer.Option(
     "--key", metavar="COLUMN=VALUE", help="The rows with this value in a column of the ordering key. May be repeated."
 )
@@ -41,18 +42,27 @@ def list_(session: Session, name: NamedArgument) -> int:
     return exits.DONE
 
 
-def show(session: Session, name: NamedArgument, id_: Annotated[str, _ID]) -> int:
+def show(
+    session: Session,
+    name: NamedArgument,
+    row: Annotated[str | None, _ROW] = None,
+    id_: Annotated[str | None, _ID] = None,
+) -> int:
     """Show one row with its content, which may be personal data, and what happened to it.
 
     Also a row that waits no longer, as long as its record is kept (quarantine_ttl). Takes no lease, changes nothing.
 
-    Example: poller quarantine show orders --id 5d41402abc4b2a76
+    Example: poller quarantine show orders 5d41
     """
+    from poller.admin.refusals import WrongArgument
     from poller_cli.output.quarantine_report import shown
     from poller_cli.terminal.printing import print_json
 
+    wanted = row or id_
+    if wanted is None or (row and id_):
+        raise WrongArgument("ROW: say which row.", next_step=f"Which rows wait: poller quarantine list {name}")
     with session.app() as app:
-        output = app.one(name).quarantine.show(id_)
+        output = app.one(name).quarantine.show(wanted)
     if session.json:
         print_json(output)
     else:
@@ -63,19 +73,19 @@ def show(session: Session, name: NamedArgument, id_: Annotated[str, _ID]) -> int
 def replay(
     session: Session,
     name: NamedArgument,
+    rows: Annotated[list[str] | None, _ROW] = None,
     ids: Annotated[list[str] | None, _IDS] = None,
     key: Annotated[list[str] | None, _KEY] = None,
     every: Annotated[bool, _ALL] = False,
     current: Annotated[bool, typer.Option("--current", help="As the table has it now.")] = False,
-    as_it_was: Annotated[
-        bool, typer.Option("--as-it-was", help="As it was recorded, though it changed since.")
-    ] = False,
+    recorded: Annotated[bool, typer.Option("--recorded", help="As it was recorded, though it changed since.")] = False,
+    as_it_was: Annotated[bool, typer.Option("--as-it-was", hidden=True)] = False,
     *,
-    consent: Recorded,
+    consent: Delivered,
 ) -> int:
     """Hand rows that wait to the handler now, one per call, the oldest of each ordering key first.
 
-    A row is handed over as it was recorded. If the table no longer has that version, --current or --as-it-was must say
+    A row is handed over as it was recorded. If the table no longer has that version, --current or --recorded must say
     which is meant.
 
     Example: poller quarantine replay orders --all --reason "the handler was fixed"
@@ -91,8 +101,8 @@ def replay(
     from poller_cli.terminal.confirmation import confirm
     from poller_cli.terminal.printing import claim_stdout, print_json
 
-    version = version_of(current=current, as_it_was=as_it_was)
-    choice = Choice(ids=ids or (), key=_pairs(key or [], "--key"), all=every)
+    version = version_of(current=current, recorded=recorded or as_it_was)
+    choice = Choice(ids=(*(rows or ()), *(ids or ())), key=_pairs(key or [], "--key"), all=every)
     out = claim_stdout() if session.json else sys.stdout
     with session.app() as app:
         report = Report(session, app, consent, name)
@@ -114,6 +124,7 @@ def replay(
 def discard(
     session: Session,
     name: NamedArgument,
+    rows: Annotated[list[str] | None, _ROW] = None,
     ids: Annotated[list[str] | None, _IDS] = None,
     key: Annotated[list[str] | None, _KEY] = None,
     every: Annotated[bool, _ALL] = False,
@@ -124,13 +135,13 @@ def discard(
 
     The record of each row stays for quarantine_ttl, and says which operator gave it up and why.
 
-    Example: poller quarantine discard orders --id 5d41402abc4b2a76 --reason "a test order"
+    Example: poller quarantine discard orders 5d41 --reason "a test order"
     """
     from poller.admin.quarantine.choice import Choice
     from poller.admin.quarantine.discard import Discard
     from poller_cli.output.change_report import Report
 
-    choice = Choice(ids=ids or (), key=_pairs(key or [], "--key"), all=every)
+    choice = Choice(ids=(*(rows or ()), *(ids or ())), key=_pairs(key or [], "--key"), all=every)
     with session.app() as app:
         return Report(session, app, consent, name).carry_out(app.one(name), Discard(choice))
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poller_cli import exits
-from poller_cli.commands.options import NameArgument, Recorded
+from poller_cli.commands.options import Delivered, NameArgument
 from poller_cli.session import Session
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from poller.delivery.recheck import Recheck
     from poller.poller import Poller
+    from poller.tick.recheck import Recheck
 
 
 def recheck(
@@ -29,7 +29,7 @@ def recheck(
         bool, typer.Option("--redeliver", help="Hand the late rows to the handler; the checkpoint stays.")
     ] = False,
     *,
-    consent: Recorded,
+    consent: Delivered,
 ) -> int:
     """Compare the table with what was delivered, and show the rows under the cursor that never were.
 
@@ -55,16 +55,17 @@ def recheck(
         poller = app.poller(name)
         found = poller.recheck(window)
         output = recheck_report.output(name, poller.app_name, found)
+        shown_rows = output.late_rows
         if not session.json or (redeliver and found.rows and will_ask(consent)):
             shown = sys.stderr if session.json else out
             print(fitted(recheck_report.findings(output), shown), file=shown, flush=True)
         if found.rows and redeliver and not consent.dry_run:
             confirm(consent, name, "redelivering", production=None)  # as a backfill: the checkpoint stays
             failure = _redeliver(poller, found, why)
-            output = output.model_copy(update={"redelivered": found.redelivered})
+            output = recheck_report.output(name, poller.app_name, found)
     if session.json:
         print_json(output, out)
-    elif result := recheck_report.result(output, again, dry_run=redeliver and consent.dry_run):
+    elif result := recheck_report.result(output, again, shown_rows, dry_run=redeliver and consent.dry_run):
         print(fitted(result, sys.stdout))
     if failure is None:
         return exits.DONE

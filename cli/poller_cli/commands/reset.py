@@ -24,7 +24,7 @@ _PK = Annotated[
     typer.Option("--pk", metavar="COLUMN=VALUE", help="A key column's value; once for each key column."),
 ]
 _REBIND = Annotated[
-    bool, typer.Option("--rebind", help="Also a checkpoint of another source, which then belongs to this one.")
+    bool, typer.Option("--rebind", help="Also a checkpoint of another source. It then belongs to this one.")
 ]
 _TOKEN = Annotated[
     int,
@@ -143,7 +143,7 @@ def reset_to_checkpoint(
     *,
     consent: Moved,
 ) -> int:
-    """Go back to a checkpoint from export-checkpoint, a backup, or a whole state document; poller reset --to FILE.
+    """Go back to an exported checkpoint, a backup, or a whole state document; poller reset --to FILE.
 
     Also puts back a document that was deleted or cannot be read.
 

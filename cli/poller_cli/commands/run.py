@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -163,7 +162,7 @@ def _wired(
             pollers.append(app.poller(name))
         except PollerError as error:
             if session.json:
-                printer(tick_failed(name, datetime.now(UTC), error))
+                printer(tick_failed(name, app.runtime.utcnow(), error))
             complain(str(error))
             codes.append(error.exit_code)
     return pollers, codes
@@ -191,7 +190,7 @@ def _explain(session: Session, mode: Mode, end: Ended[Poller]) -> None:
 
 @contextmanager
 def _served(app: App, address: str | None, token_file: Path | None, changes_key_file: Path | None) -> Iterator[None]:
-    """The HTTP endpoints, where they were asked for, until the workers have ended."""
+    """Serve the HTTP endpoints, if an address is given, until the workers have ended."""
     if address is None:
         if token_file is not None:
             raise typer.BadParameter("--http-token-file goes with --http.")
@@ -208,7 +207,7 @@ def _served(app: App, address: str | None, token_file: Path | None, changes_key_
 
 
 def _progress(session: Session) -> LiveProgress | None:
-    """The lines of the pollers at work, where somebody sees them."""
+    """The lines of the pollers at work, if a person sees them."""
     if session.plain:
         return None
     from poller_cli.terminal.progress import LiveProgress

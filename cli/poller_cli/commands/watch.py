@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,7 @@ def watch(
 
     Example: poller watch orders --interval 1s
     """
+    from poller.admin.refusals import WrongArgument
     from poller.backfill.watch import Watcher
     from poller_cli.terminal.layout import is_terminal
     from poller_cli.terminal.sampler import Sampler
@@ -41,10 +43,10 @@ def watch(
     seconds = _seconds(interval)
     on_screen = is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
     if not session.json and not on_screen:
-        raise typer.BadParameter("watch needs a terminal; without one, add --json.")
+        raise WrongArgument("watch needs a terminal.", next_step="Without one, add --json.")
     with session.app() as app:
         pollers, documents = app.several(names)
-        watcher = Watcher(pollers, app.backfills, documents, seen=app.remembered())
+        watcher = Watcher(pollers, app.backfills, documents, seen=app.remembered(), utcnow=app.runtime.utcnow)
         try:
             if session.json:
                 return _lines(watcher, seconds, count)
@@ -95,9 +97,9 @@ def _change(session: Session, key: str, name: str) -> None:
     try:
         if key == "p":
             why = typer.prompt(f"Why is {name} paused? (others see it)", default="", show_default=False)
-            pause(session, name, Consent(reason=why))
+            pause(replace(session, words="pause"), name, Consent(reason=why))
         else:
-            resume(session, name, Consent())
+            resume(replace(session, words="resume"), name, Consent())
     except typer.Abort:
         complain("Not confirmed; nothing was changed.")
     except PollerError as error:

@@ -10,12 +10,12 @@ from poller.handler.batch import Batch
 from poller_cli.demo.scene import Scene, key_of
 
 _PACE = 0.04
-"""Seconds per batch: work that takes no time would give nobody a chance to compete."""
+"""Seconds per batch: work that takes no time would give the other worker no chance to compete."""
 _HELD_AT_MOST = 30.0
 
 
 def record(batch: Batch) -> None:
-    """Record the batch's rows; one half, a look at whether to stop, the other half."""
+    """Record half of the batch's rows, stop if asked to, and record the other half."""
     scene = Scene(Path(os.environ["POLLER_DEMO_FOLDER"]))
     lines = [f"{key_of(dict(row))}\t{batch.batch_id}\t{batch.fencing_token}\n" for row in batch]
     half = len(lines) // 2

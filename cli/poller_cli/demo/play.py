@@ -16,7 +16,7 @@ from poller_cli.demo.workers import Event, Worker, wait_for
 from poller_cli.output.models import DemoOutput
 
 ARRIVAL_SECONDS = 12.0
-"""How long the flights take to arrive."""
+"""The time in which the flights arrive."""
 KILL_AFTER = 0.35
 """Which share of them has been delivered when a worker is killed."""
 PATIENCE = 60.0
@@ -80,7 +80,7 @@ class Play:
                 self._takeover = (time.monotonic(), before, after)
                 self._say(f"Worker {worker.name} takes over: fencing token {before} -> {after}.")
             elif event["event"] == "tick" and event["rows"]:
-                pending = f", {event['pending']:,} pending" if event["pending"] else ""
+                pending = f", {event['pending']:,} waiting" if event["pending"] else ""
                 self._say(
                     f"Worker {worker.name}, fencing token {event['fencing_token']}: {event['rows']:,} flights in "
                     f"{event['batches']} batches{pending}; {self._rows:,} delivered so far."

@@ -18,7 +18,7 @@ from poller_cli.demo.workers import Event, Worker, wait_for
 from poller_cli.output.models import PoisonDemoOutput
 
 ARRIVAL_SECONDS = 8.0
-"""How long the flights take to arrive."""
+"""The time in which the flights arrive."""
 CALLS_TO_FIND_AT_MOST = int(2 * math.log2(BATCH_SIZE) + 4)
 """So many calls at most find one bad row, once halving has begun (failures 2)."""
 
@@ -102,7 +102,7 @@ class PoisonPlay:
 
     def _fails(self, error: str) -> None:
         if self._aside:
-            self._say("It is tried by itself, and fails again; the others go on.")
+            self._say("It is retried alone, and fails again; the others go on.")
             return
         self._failed += 1
         if self._failed <= MAX_ATTEMPTS:

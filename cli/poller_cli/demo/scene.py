@@ -93,7 +93,7 @@ class Scene:
             connection.executescript(_TABLE)
 
     def count(self) -> int:
-        """How many flights have arrived."""
+        """The number of flights that have arrived."""
         with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=5)) as connection:
             return int(connection.execute("SELECT count(*) FROM flights").fetchone()[0])
 

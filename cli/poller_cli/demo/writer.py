@@ -16,7 +16,7 @@ _PER_TRANSACTION = 150
 
 
 def main() -> None:
-    """Insert all flights in time order, spread over so many seconds; the database stamps each as it comes."""
+    """Insert all flights in time order, spread over the given seconds; the database stamps each as it comes."""
     scene, seconds = Scene(Path(sys.argv[1])), float(sys.argv[2])
     rows = [tuple(row[column] for column in _COLUMNS) for row in flights()]
     began = time.monotonic()

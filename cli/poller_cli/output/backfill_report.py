@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING
 
@@ -104,7 +104,7 @@ class BackfillReport:
         lines = [
             ("range", f"from {work.range.low.value}, up to but not including {work.range.high.value}"),
             ("rows", f"{rows} will be delivered to {work.poller.options.handler}"),
-            *(("state", _place(part)) for part in work.parts),
+            *(("state", text) for text in _places(work.parts, verbose=self._consent.verbose)),
         ]
         print(f"backfill {work.poller.name} as {work.name}")
         for name, text in lines:
@@ -130,7 +130,7 @@ class BackfillReport:
             yield
 
     def ended(self, part: Part, next_step: str | None) -> None:
-        """Say why, where it is not finished."""
+        """Say why it is not finished, if it is not."""
         if part.end is not None:
             self._codes.append(exits.of_end(part.end))
         reason = part.paused or part.error
@@ -151,7 +151,7 @@ class BackfillReport:
         elif output.dry_run:
             print("A dry run: nothing was delivered.")
         elif output.finished:
-            _say(f"Done: {delivered}. Every row of the range was; {output.name} is released.")
+            _say(f"Done: {delivered}, and {output.name} is finished.")
         elif output.next_step is not None:
             _say(copyable(f"Not finished: {delivered}. {output.next_step}"))
         return exits.worst(self._codes)
@@ -174,13 +174,18 @@ def _follow(progress: LiveProgress, work: Backfill, part: Part) -> None:
     progress.lasting[part.name] = Pace(total=None if count is None or count[1] else count[0], end=end)
 
 
-def _place(part: Part) -> str:
-    where = part.operator.file.location
+def _places(parts: Sequence[Part], *, verbose: bool) -> Iterator[str]:
+    """How far each part has come, with its name if there are several; where it is asked for, where its document is."""
+    for part in parts:
+        name = f"{part.name}: " if len(parts) > 1 else ""
+        yield f"{name}{_progress(part)}" + (f", {part.operator.file.location}" if verbose else "")
+
+
+def _progress(part: Part) -> str:
     if part.finished:
-        return f"{where}, finished"
+        return "finished"
     if part.state is None:
-        return f"{where}, new"
+        return "new"
     if part.paused is not None:
-        return f"{where}, {part.paused}"
-    halted = ", halted" if part.halted else ""
-    return f"{where}, goes on from {part.state.checkpoint.cursor}{halted}"
+        return part.paused
+    return f"goes on from {part.state.checkpoint.cursor}{', halted' if part.halted else ''}"

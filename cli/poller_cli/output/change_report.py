@@ -36,6 +36,7 @@ class Report:
         self.session = session
         self.request = replace(consent, file=str(session.config))
         self.name = name
+        self.verbose = consent.verbose
         self.production = app.config.environment == "production"
         self._said: list[str] = []
 
@@ -60,7 +61,7 @@ class Report:
                 found.refuse(self.request.allowed)
                 if not self.request.dry_run:
                     production = self.request.configuration if found.strict and self.production else None
-                    confirm(self.request, self.name, change.kind, production=production, typed=found.typed)
+                    confirm(self.request, self.name, self._words(change.kind), production=production, typed=found.typed)
             found = on.apply(found)
         return found
 
@@ -70,10 +71,15 @@ class Report:
             return
         out, output = sys.stderr if self.session.json else sys.stdout, preview.output
         self._said = list(output.notes)
-        print(f"{output.command} {self.name}", file=out)
-        for name, text in [("state", output.document), *preview.lines, *_notes(output.notes)]:
+        print(f"{self._words(output.command)} {self.name}", file=out)
+        place = [("state", output.document)] if self.verbose else []
+        for name, text in [*place, *preview.lines, *_notes(output.notes)]:
             print(_line(name, text, out), file=out)
         out.flush()
+
+    def _words(self, kind: str) -> str:
+        """What a change of that kind is called here: what the operator typed, which the record need not say."""
+        return self.session.words or kind
 
     def waiting(self, output: ChangeOutput, worker: str, seconds: float) -> None:
         """One line on stderr: a person who interrupts knows that the change was made."""
@@ -126,7 +132,7 @@ class Report:
             case "running":
                 left = output.handler_lease_seconds or 0.0
                 said = (
-                    f"outlived: {worker} has not given the lease back, so its handler does not look at batch.lost, or "
+                    f"outlived: {worker} has not given the lease back, so its handler ignores batch.lost, or "
                     f"it cannot reach the store. The lease is no longer renewed and ends within {span(left)}; nothing "
                     "that the handler does is committed"
                 )

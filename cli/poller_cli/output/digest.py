@@ -1,4 +1,4 @@
-"""What many pollers did, in one line now and then: a line for each tick of 300 pollers is read by nobody."""
+"""What many pollers did, in one line now and then: no person reads a line for each tick of 300 pollers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Digest:
         self._rows: dict[str, int] = {}
 
     def takes(self, event: PollerEvent) -> bool:
-        """Whether it is counted, and needs no line of its own."""
+        """True if it is counted, and needs no line of its own."""
         if not isinstance(event, TickFinished) or event.outcome not in _WITHOUT_TROUBLE:
             return False
         self._since = self._since or event.at
@@ -30,7 +30,7 @@ class Digest:
         return True
 
     def line(self, at: datetime | None = None) -> str | None:
-        """What was done since the last line, where it is time for the next one, or the end (None)."""
+        """What was done since the last line, if it is time for the next one or the end (None)."""
         if self._since is None or (at is not None and at - self._since < EVERY):
             return None
         done, self._rows, self._since = self._rows, {}, at

@@ -37,11 +37,15 @@ def _row(fields: _Fields) -> str:
 def _set_aside(fields: _Fields) -> str:
     if fields["behind"]:
         return f"{_row(fields)} waits behind an earlier row of its ordering key"
-    return f"{_row(fields)} was set aside, and is tried again by itself{_error(fields)}"
+    return f"{_row(fields)} was set aside, and is retried automatically{_error(fields)}"
 
 
 def _error(fields: _Fields) -> str:
     return f": {fields['error']}" if fields.get("error") else ""
+
+
+def _of_record(fields: _Fields) -> str:
+    return f" ({fields['record']})" if fields.get("record") else ""
 
 
 def _began(fields: _Fields) -> str:
@@ -49,8 +53,14 @@ def _began(fields: _Fields) -> str:
     return f"no state document and no trace of one: it begins at {fields['cursor'] or 'the beginning'}{start}"
 
 
+def _gap(fields: _Fields) -> str:
+    where = "changes" if fields.get("change") is None else f"change {fields['change']}"
+    return f"the poller stops before {where}: {fields['reason']}"
+
+
 _WORDS: Mapping[str, Callable[[_Fields], str]] = {
     "began": _began,
+    "capture_gap": _gap,
     "lease_acquired": lambda f: f"lease acquired, fencing token {f['fencing_token']}",
     "lease_taken_over": lambda f: f"lease taken over from {_by(f)}, which let it expire",
     "lease_expired": lambda f: f"the lease of {_by(f)} had expired, and was freed",
@@ -73,7 +83,7 @@ _WORDS: Mapping[str, Callable[[_Fields], str]] = {
     "handler_timed_out": lambda f: f"the handler has run for {span(f['seconds'])} with {f['batch_id']}: its lease ends",
     "query_timed_out": lambda f: f"the query for the next rows has run for {span(f['seconds'])}: its lease ends",
     "halted": lambda f: f"halted: {f['reason']}",
-    "audit_failed": lambda f: f"a record of the audit trail was not written: {f['error']}",
+    "audit_failed": lambda f: f"a record of the audit trail was not written: {f['error']}{_of_record(f)}",
     "rechecked": lambda f: f"{rows(f['compared'])} compared with what was delivered, {f['late']:,} late",
     "late_rows": lambda f: f"{rows(f['rows'])} below the cursor were never delivered: {'; '.join(f['examples'])}",
     "bound_held": _bound,

@@ -13,11 +13,11 @@ from typing import IO, Any
 
 from poller import forks
 from poller.admin.counts import rows
-from poller.delivery.watches import PENDING_CAP
 from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text, escape_lines, shown
 from poller.model.redact import redact, shortened
 from poller.model.when import clock, span, took
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
+from poller.tick.watches import PENDING_CAP
 from poller_cli.output.digest import MANY, Digest
 from poller_cli.output.event_words import words
 from poller_cli.output.json_log import of_event
@@ -35,8 +35,8 @@ from poller_cli.terminal.printing import (
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "backing_off", "blocked", "halted"})
 """Outcomes that are shown once, and not again until something else happens."""
 LONGEST_LINE = 20_000
-"""Of what handlers and libraries log at once, at most so many characters are shown: looking them through for secrets
-takes time, in which no heartbeat runs."""
+"""The most characters of one log record of a handler or library that are shown: searching them for secrets takes time,
+in which no heartbeat runs."""
 _COLOURS = {"WARNING": "yellow", "ERROR": "red"}
 
 
@@ -47,7 +47,7 @@ class EventPrinter:
         json_lines: a stream for JSON, one line per event; None: none is written.
         debug: also show people what happens all the time, such as every heartbeat.
         quiet_errors: leave failed ticks to the caller, who reports them.
-        stop: set where JSON can no longer be written: nobody would know what is done from then on.
+        stop: set when JSON can no longer be written: the reader would not learn what is done from then on.
         json_log: stderr has JSON too (`--log-format json`).
 
     Attributes:
@@ -107,14 +107,14 @@ class EventPrinter:
                     to_stderr("\n".join(lines))
 
     def _count(self, at: datetime | None) -> None:
-        """Say what was counted, where it is time for that."""
+        """Say what was counted, if it is time for that."""
         text = None if self._digest is None else self._digest.line(at)
         if text is not None:
             with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
                 to_stderr(_formed(at or datetime.now(UTC), "INFO", printable(text)))
 
     def _give_up(self, lines: IO[str], error: OSError | ValueError) -> None:
-        """Report once that nobody reads the events, and stop. What is still in the stream's buffer goes nowhere."""
+        """Report once that the reader of the events is gone, and stop. What the stream still buffers is dropped."""
         self._json_lines, self.output_closed = None, True
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), lines.fileno())
@@ -189,7 +189,7 @@ def _tick(event: TickFinished) -> str:
         done = f"{rows(event.rows)} in {event.batches} batch{'es' * (event.batches != 1)}"
         parts.append(f"{done}, {took(event.duration_seconds)}, {rate:,.0f} rows/s")
     if event.pending:
-        parts.append(f"{rows(event.pending, event.pending >= PENDING_CAP)} pending")
+        parts.append(f"{rows(event.pending, event.pending >= PENDING_CAP)} waiting")
     if event.lag_seconds is not None and event.pending:
         parts.append(f"{span(event.lag_seconds)} behind")
     if event.aside:

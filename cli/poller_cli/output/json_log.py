@@ -15,7 +15,7 @@ from poller.model.stamps import stamp
 from poller.observability import PollerEvent
 
 LONGEST = 20_000
-"""Of a traceback, and of what handlers and libraries log at once, at most so many characters are shown."""
+"""The most characters of a traceback, or of one log record of a handler or library, that are shown."""
 
 
 def line(at: datetime, level: str, logger: str, fields: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from poller_cli.terminal.printing import say_as, to_stderr
 
 
 class _CurrentStderr(logging.Handler):
-    """Writes to whatever stderr is at that moment: the progress display stands in for it while it is shown."""
+    """Writes to whatever stderr is at that moment: the progress display replaces it while it is shown."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(Exception):  # a handler may have closed it
@@ -26,7 +26,7 @@ class _CurrentStderr(logging.Handler):
 
 
 def _log_ended_thread(ended: threading.ExceptHookArgs) -> None:
-    """Of a handler or a library: Python would print its traceback as it is."""
+    """Log the exception that ended a thread of a handler or a library: Python would print its traceback as it is."""
     if ended.exc_value is None or isinstance(ended.exc_value, SystemExit):
         return
     name = "?" if ended.thread is None else ended.thread.name

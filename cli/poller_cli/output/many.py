@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 MANY = 20
-"""With more pollers than that, nobody reads the block of each."""
+"""With more pollers than that, a block for each is too long to read."""
 _NAMED = 5
 
 

@@ -16,7 +16,7 @@ class StatusOutput(ResultModel):
     pollers: list[PollerStatus]
     """The configured ones that were asked for."""
     backfills: list[BackfillStatus] | None
-    """Theirs that are not finished, and those that were named; null where the store did not list its documents."""
+    """Theirs that are not finished, and those that were named; null if the store did not list its documents."""
     backfills_unread: int = 0
     """So many documents were not looked at in search of backfills: there are too many."""
 
@@ -58,13 +58,13 @@ class PoisonDemoOutput(ResultModel):
     calls_to_find_at_most: int
     """2 log2(batch_size) + 4."""
     strikes: int
-    """Tries of the row by itself that failed after others had worked."""
+    """Tries of the row alone that failed after others had worked."""
     delivered_before_replay: int
     """Rows done while the poison row waited."""
     delivered_by_replay: int
     """The poison row and those that waited behind it."""
     in_order_per_aircraft: bool
-    """Whether the flights of its aircraft were done in order."""
+    """True if the flights of its aircraft were done in order."""
     elapsed_seconds: float
     ok: bool
 
@@ -119,7 +119,7 @@ class CheckOutput(ResultModel):
     """`poller check --json`."""
 
     ok: bool
-    """Whether no error stands."""
+    """True if there is no error."""
     pollers: list[PollerCheck]
 
 
@@ -139,10 +139,10 @@ class InitOutput(ResultModel):
     cursor_time_zone: str | None
     pk_columns: list[str]
     setting: str | None
-    """The environment variable that must hold the database's URL; null where the URL itself stands in the file: it
-    holds no secret."""
+    """The environment variable that must hold the database's URL; null if the file has the URL itself: it holds no
+    secret."""
     added: bool
-    """Whether the poller was added to a file that was there; else both files are new."""
+    """True if the poller was added to a file that was there; else both files are new."""
     findings: list[FindingOutput]
     """What to fix in the database, such as the index to create."""
     next: list[str]
@@ -159,10 +159,109 @@ class RecheckOutput(ResultModel):
     stretches: int
     """Parts of the order that are known to have been delivered within the time; 0: nothing could be compared."""
     complete: bool
-    """Whether all of them were compared."""
+    """True if all of them were compared."""
     late_rows: int
     """Rows under the cursor that were never delivered."""
     redelivered: int
-    """How many of them a handler took now."""
+    """The number of them that a handler took now."""
     late: list[Cursor]
     """Where they stand, the first thousand."""
+
+
+class CaptureCost(ResultModel):
+    """What one written row costs beside what it costs now: an estimate, of an UPDATE."""
+
+    rows: int
+    """From how many rows of the table it was estimated; 0: the table is empty."""
+    json_bytes: int
+    """A row as JSON, on average."""
+    bytes_per_change: int
+    """That the database grows by, index included."""
+    microseconds: float
+    """That it takes longer, without the way to the server."""
+
+
+class CaptureBreak(ResultModel):
+    """One place where the changes and the table disagree."""
+
+    change: int | None
+    """The id of the change; null for a row of the table that no change explains."""
+    what: str
+    """What is wrong, without a value of any row."""
+
+
+class CaptureProof(ResultModel):
+    """What `--verify` found."""
+
+    changes: int
+    """The newest ones, which were compared."""
+    rows: int
+    """Rows of the table."""
+    compared: int
+    """Those of them that a change left."""
+    gaps: int
+    """Places among the changes where some were not captured."""
+    breaks: int
+    """Anything but 0 is a failure."""
+    first_breaks: list[CaptureBreak]
+
+
+class CaptureOutput(ResultModel):
+    """`poller capture --json`."""
+
+    name: str
+    app_name: str
+    action: Literal["print", "install", "remove", "verify"]
+    changed: bool
+    """True if something was installed or removed."""
+    table: str | None
+    change_table: str | None
+    standing: Literal["absent", "installed", "damaged", "removed"] | None
+    """What was there before: `damaged`, if triggers were missing, disabled, or of another table; null with `verify`
+    and `remove`."""
+    key: list[str]
+    columns: list[str]
+    """Those that are captured."""
+    old_values: bool | None
+    """True if changes keep the old values."""
+    gap: str | None
+    """Why changes may have been missed before, so that a gap is written; null if none was."""
+    statements: list[str]
+    """What installing runs, in this order."""
+    warnings: list[str]
+    cost: CaptureCost | None
+    proof: CaptureProof | None
+
+
+class PruneReader(ResultModel):
+    """A poller or backfill that reads the table."""
+
+    name: str
+    """Its application and its own name."""
+    done: int | None
+    """It is done with rows up to this number; null at the beginning."""
+    waiting: int
+    """Rows that it passed and that wait, for another try or for a person: they are left in place."""
+
+
+class PruneOutput(ResultModel):
+    """`poller prune --json`."""
+
+    name: str
+    app_name: str
+    changed: bool
+    """True if rows were deleted."""
+    table: str
+    """The one that is pruned."""
+    change_table: bool
+    """False for an outbox: the poller's own table."""
+    readers: list[PruneReader]
+    """The one that is the farthest behind first: it is the limit."""
+    older_than: str | None
+    """How old a change must be; null for an outbox."""
+    rows: int
+    """That were deleted, or could be if nothing was changed."""
+    pruned_through: int | None
+    """The last change that was pruned, now or before; 0 if none was, null for an outbox."""
+    bytes: int | None
+    """The table's size before, with its indexes; null if the database does not say."""

@@ -57,7 +57,7 @@ def change_backfill(
 
 
 def _change_part(session: Session, app: App, named: Named, consent: Consent, kind: Kind, *, wait: bool) -> int:
-    """Of a backfill that is not in parts, or of one part."""
+    """Change a backfill that is not in parts, or one part."""
     report = Report(session, app, consent, named.documents[0].name)
     changes = BackfillChanges(app.backfills, named.documents, kind, report.request)
     (part,) = changes.parts

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from poller.delivery.result import BoundOutput
 from poller.model.cursor import Cursor
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
+from poller.tick.result import BoundOutput
 from poller_cli.output.status_words import waits_above
 from poller_cli.terminal.layout import GAP, cells, clipped, columns, shortened
 from poller_cli.terminal.printing import folded, printable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from poller.ports import Lag
 
 WIDEST = 40
-"""A cell shows so many characters at most on a terminal."""
+"""The most characters that a cell shows on a terminal."""
 
 
 class PeekOutput(ResultModel):
@@ -71,7 +71,7 @@ def screen(output: PeekOutput, waiting: Lag | None, order: list[str]) -> str:
     """For people: the table, or why there is no row.
 
     Args:
-        waiting: what waits above the bound, where no row is below it.
+        waiting: what waits above the bound, if no row is below it.
         order: the columns that a terminal, which may be narrow, shows first.
     """
     start = printable(str(output.cursor or "the beginning"))
@@ -116,7 +116,7 @@ def _short(text: str, width: int) -> str:
 
 
 def _fitting(widths: Sequence[int], width: int) -> int:
-    """How many of the columns there is room for; one at least."""
+    """The number of columns that fit; at least one."""
     used, count = 0, 0
     for size in widths:
         used += size + GAP * (count > 0)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from poller.admin.change_result import SHOWN, key_text
+from poller.admin.change_result import SHOWN, WAITS, key_text
 from poller.admin.counts import rows as rows_of
 from poller.model.escape import cut
 from poller.model.transitions import times
@@ -32,10 +32,12 @@ def listed(output: QuarantineOutput, session: Session) -> str:
     if not output.aside and not output.pending:
         return fitted("\n".join([f"{output.name}: no row waits.", *_unlisted(output, session)]), sys.stdout)
     full = "" if output.room > 0 else ", and no other may wait (max_quarantined)"
-    lines = [f"{output.name}: {len(output.aside):,} aside, {len(output.pending):,} pending{full}"]
-    for title, colour, rows in (("aside", "yellow", output.aside), ("pending", "red", output.pending)):
+    groups = ((WAITS["aside"], "yellow", output.aside), (WAITS["pending"], "red", output.pending))
+    counts = [f"{rows_of(len(rows))} {where}" for where, _, rows in groups if rows]
+    lines = [f"{output.name}: {', '.join(counts)}{full}"]
+    for where, colour, rows in groups:
         if rows:
-            lines.append(f"{coloured(title, colour, sys.stdout)}")
+            lines.append(f"{coloured(where, colour, sys.stdout)}")
             lines += [line for row in rows for line in _block(row)]
     first = (output.pending or output.aside)[0]
     lines.append(f"Look at one: {session.command('quarantine', 'show', output.name, '--id', first.id)}")
@@ -83,7 +85,7 @@ def _next(name: str, row: WaitingRowOutput, session: Session) -> list[str]:
     this = ("--id", row.id)
     key = [part for column, value in (row.ordering_key or {}).items() for part in ("--key", f"{column}={_text(value)}")]
     if not row.current:
-        lines = [f"Hand it over as it was: {replay(*this, '--as-it-was')}"] if row.problem is None else []
+        lines = [f"Hand it over as recorded: {replay(*this, '--recorded')}"] if row.problem is None else []
         lines.append(f"Hand it over as the table has it now: {replay(*this, '--current')}")
     elif row.problem is not None:
         lines = [f"Hand it over as the table has it now: {replay(*this, '--current')}"]
@@ -146,11 +148,12 @@ def _block(row: WaitingRowOutput) -> list[str]:
 
 def _state(row: WaitingRowOutput) -> str:
     since = f" since {moment(row.since)}" if row.since else ""
-    words = [f"{row.status}{since}"]
+    words = [f"{WAITS[row.status]}{since}"]
     if row.behind:
         words.append("behind an earlier row of its ordering key")
     if row.failures:
-        words.append(f"failed {times(row.failures)}, {row.strikes} strike{'s' * (row.strikes != 1)}")
+        strikes = f", {row.strikes} strike{'s' * (row.strikes > 1)}" if row.strikes else ""
+        words.append(f"failed {times(row.failures)}{strikes}")
     if not row.passed:
         words.append("not tried before the checkpoint has passed it")
     elif row.status == "aside" and not row.behind:
@@ -164,7 +167,7 @@ def _settled(record: ContentOutput) -> list[tuple[str, str]]:
     """Of one that waits no longer."""
     settled = record.settled
     if settled is None:
-        return [("state", f"waits no longer; its record was not told, and says {record.status}")]
+        return [("state", f"waits no longer; its record still says {record.status}")]
     return [("state", f"{record.status} {_act(settled)}")]
 
 

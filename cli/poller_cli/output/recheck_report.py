@@ -9,7 +9,7 @@ from poller_cli.output.models import RecheckOutput
 from poller_cli.terminal.printing import printable
 
 if TYPE_CHECKING:
-    from poller.delivery.recheck import Recheck
+    from poller.tick.recheck import Recheck
 
 SHOWN = 10
 KEPT = 1_000
@@ -41,8 +41,9 @@ def findings(found: RecheckOutput) -> str:
     return "\n".join(lines)
 
 
-def result(found: RecheckOutput, again: str, *, dry_run: bool) -> str | None:
-    """For people: what was done about it, or is to be. `again`: the command that delivers them."""
+def result(found: RecheckOutput, again: str, shown: int, *, dry_run: bool) -> str | None:
+    """For people: what was done about it, or is to be. `again`: the command that delivers them; `shown`: how many late
+    rows were shown; some of them may not be late any more."""
     if dry_run:
         return (
             f"  A dry run: nothing was delivered. Without it {rows(found.late_rows)} would go to the handler; the "
@@ -50,4 +51,6 @@ def result(found: RecheckOutput, again: str, *, dry_run: bool) -> str | None:
         )
     if found.redelivered:
         return f"  {found.redelivered:,} of {found.late_rows:,} went to the handler now; the checkpoint stayed."
-    return f"  Deliver them: {again}" if found.late_rows else None
+    if found.late_rows:
+        return f"  Deliver them: {again}"
+    return "  None of them is late any more: they were delivered meanwhile, or changed." if shown else None

@@ -23,13 +23,13 @@ from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions
 from poller.config.includes import SHARED
 from poller.config.relays import RELAYS
 from poller.config.types import NAME_PATTERN
-from poller.delivery.result import TickOutput
 from poller.dispatch.result import DispatchOutput
 from poller.journal.quarantine.record import QuarantineRecord
 from poller.model.checkpoint_file import CheckpointExport
 from poller.model.document import State
 from poller.model.durations import format_duration
 from poller.observability import PollerEvent
+from poller.tick.result import TickOutput
 from poller_cli.output import models, peek_report
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -39,10 +39,11 @@ def all_schemas() -> dict[str, dict[str, Any]]:
     """Every schema by its file's name."""
     return {
         "backfill.schema.json": _output(BackfillOutput),
+        "capture.schema.json": _output(models.CaptureOutput),
         "change.schema.json": _output(ChangeOutput),
         "check.schema.json": _output(models.CheckOutput),
         "checkpoint.schema.json": _finished(
-            "A checkpoint as poller export-checkpoint writes it",
+            "A checkpoint as poller checkpoint export writes it",
             CheckpointExport.model_json_schema(mode="serialization"),
         ),
         "config.schema.json": config_schema(),
@@ -55,6 +56,7 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         "history.schema.json": _output(HistoryOutput),
         "init.schema.json": _output(models.InitOutput),
         "peek.schema.json": _output(peek_report.PeekOutput),
+        "prune.schema.json": _output(models.PruneOutput),
         "quarantine-list.schema.json": _output(QuarantineOutput),
         "quarantine-record.schema.json": _finished(
             "The record of a row that was passed without success", QuarantineRecord.model_json_schema(mode="validation")

@@ -112,7 +112,7 @@ def _behind(status: PollerStatus) -> _Lines:
     backfill = isinstance(status, BackfillStatus)
     said = "" if status.pending is not None or backfill else "how far is not known"
     if status.pending is not None:
-        said = _left(status) if backfill else f"{_left(status)} pending"
+        said = _left(status) if backfill else f"{_left(status)} waiting"
         if status.above_bound:
             said = waits_above(status.pending, status.pending_capped, status.bound)
         old = status.lag_seconds is not None and (status.lag_seconds > 0 or not status.above_bound)

@@ -95,7 +95,7 @@ def _owner_or_why(status: PollerStatus) -> str:
 def _lines(
     status: PollerStatus, row: Sequence[str], widths: Sequence[int], room: int | None, width: int | None
 ) -> list[str]:
-    """A poller's line, its state in colour; and where there is no room for the last column, what that says beneath."""
+    """A poller's line, its state in colour; and if there is no room for the last column, what that says beneath."""
     last, aside = row[-1], list[str]()
     if room is not None and cells(last) > room:
         if room < _ROOM:

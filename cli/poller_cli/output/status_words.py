@@ -13,7 +13,7 @@ from poller.model.when import ago, moment, span
 
 if TYPE_CHECKING:
     from poller.admin.status import OperatorsCondition, PollerStatus
-    from poller.delivery.result import BoundOutput
+    from poller.tick.result import BoundOutput
 
 COLOURS = {"unhealthy": "red", "warning": "yellow", "well": "green"}
 _DOES = frozenset({"idle", "working", "new", "behind", "scheduled", "finished"})
@@ -44,13 +44,16 @@ def waits_above(pending: int, capped: bool, bound: BoundOutput | None) -> str:
 
 def at_work(status: PollerStatus) -> bool:
     """True if a worker holds its lease."""
-    return bool(status.lease.live) and status.lease.kept_by is None
+    lease = status.lease
+    return bool(lease.live) and lease.owner_id is not None and lease.kept_by is None
 
 
 def cursor_text(status: PollerStatus) -> str:
-    """Where it stands; of a poller that never ran, where it will start."""
+    """The poller's cursor; of a poller that never ran, the place at which it will start."""
     if status.lease.fencing_token is None or (not status.exists and status.error is not None):
         return "not known"
+    if status.starts_now:
+        return "will start with the rows that come after its first tick"
     place = cut(str(status.cursor or "the beginning"))
     return place if status.exists else f"will start at {place}"
 
@@ -78,7 +81,7 @@ def lease_text(status: PollerStatus) -> str:
 
 
 def committed(status: PollerStatus) -> str:
-    """How long ago the last commit was; nothing if that is not known."""
+    """The age of the last commit; empty if that is not known."""
     if status.exists is not True:
         return ""
     at, now = status.committed_at, status.seen_at

@@ -17,10 +17,12 @@ class Consent(Request):
 
     Attributes:
         yes: not to be asked. confirm: the poller's name again, as earlier versions wanted it in production.
+        verbose: whether a preview says where the state document is kept.
     """
 
     yes: bool = False
     confirm: str | None = None
+    verbose: bool = False
 
     def option(self, name: str) -> str:
         """As it is typed."""
@@ -28,7 +30,7 @@ class Consent(Request):
 
 
 def will_ask(consent: Consent) -> bool:
-    """Whether somebody sits at a terminal who may be asked."""
+    """True if a person sits at a terminal and may be asked."""
     return consent.confirm is None and not consent.dry_run and sys.stdin is not None and is_terminal(sys.stdin)
 
 

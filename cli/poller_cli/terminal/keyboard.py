@@ -49,7 +49,7 @@ class Keyboard:
 
     @property
     def waiting(self) -> bool:
-        """Whether more keys have arrived than were asked for."""
+        """True if more keys have arrived than were asked for."""
         return bool(self._typed)
 
     def pressed(self, timeout: float) -> str | None:
@@ -66,7 +66,7 @@ class Keyboard:
         return _KEYS.get(key) or key[:1].lower()
 
     def _read(self, timeout: float) -> bool:
-        """Whether more was typed."""
+        """True if more was typed."""
         ready, _, _ = select.select([sys.stdin], [], [], timeout)
         if not ready:
             return False

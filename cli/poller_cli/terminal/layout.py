@@ -21,7 +21,7 @@ _WORD = re.compile(
 )
 _QUOTED = re.compile(r"""'[^']{,60}'|"[^"]{,60}\"""")
 _BLANK = "\x00"
-"""Stands for a blank that is no place to break a line."""
+"""Stands for a non-breaking space."""
 GAP = 2
 """Blanks between the columns of a table."""
 
@@ -32,7 +32,7 @@ def columns(stream: IO[str]) -> int | None:
 
 
 def is_terminal(stream: IO[str]) -> bool:
-    """Whether a person sees this stream."""
+    """True if a person sees this stream."""
     try:
         return stream.isatty()
     except ValueError:  # closed
@@ -40,7 +40,7 @@ def is_terminal(stream: IO[str]) -> bool:
 
 
 def cells(text: str) -> int:
-    """How many columns it takes on a terminal."""
+    """The number of columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(one) in "WF" for one in text)
@@ -49,8 +49,8 @@ def cells(text: str) -> int:
 
 def wrapped(text: str, width: int | None, *, hang: int = 0, statement: bool = False) -> list[str]:
     """The text in lines that break at blanks, with `hang` blanks before those that follow. A word that is longer than a
-    line stays whole, so that it can be copied, and stands as far to the left as it must. `statement`: what stands in
-    quotes is a word, since a line break in it would be part of the value."""
+    line stays whole, so that it can be copied, and stands as far to the left as it must. `statement`: a quoted text is
+    a word, since a line break in it would be part of the value."""
     if width is None or cells(text) <= width:
         return [text]
     if statement:
@@ -103,7 +103,7 @@ def _fill(text: str, width: int) -> str:
 
 
 def distinct(names: Sequence[str], width: int) -> list[str] | None:
-    """Names, shortened to `width` so that different ones stay different; None where they cannot."""
+    """Names, shortened to `width` so that different ones stay different; None if they cannot."""
     for head in (None, width * 3 // 4, width // 4, 0, width - 1):
         short = [shortened(name, width, head=head) for name in names]
         if len(set(short)) == len(set(names)):
@@ -128,7 +128,7 @@ def clipped(text: str, width: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Of a table. `right`: figures stand at the right."""
+    """The column of a table. `right`: its texts are figures, which are aligned to the right."""
 
     head: str
     right: bool = False

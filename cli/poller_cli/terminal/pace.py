@@ -15,7 +15,7 @@ class Pace:
     """The pace of one poller, from each batch that it commits.
 
     Attributes:
-        total: rows to be delivered, where that is known.
+        total: rows to be delivered, if that is known.
         end: the moment that its rows' times run up to; None: the present, which moves on meanwhile.
         by_times: whether, where `total` is not known, the rows' times may say how long it will take.
         rows: delivered so far. lag: how many seconds the last row was old when it was committed.
@@ -48,8 +48,8 @@ class Pace:
         return (after - before) / (last - first) if last > first else None
 
     def left(self) -> float | None:
-        """Seconds until it has caught up, where that is known: by the rows that are left, else by how much faster
-        than time itself the rows' times pass."""
+        """Seconds until it has caught up, if that is known: by the rows that are left, else by how much faster than
+        time itself the rows' times pass."""
         rate = self.rate()
         if self.total is not None and self.total >= self.rows:
             return (self.total - self.rows) / rate if rate else None

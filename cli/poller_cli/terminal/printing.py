@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 LONGEST_LINE = 5_000
-"""At most so many characters of an error are shown."""
+"""The most characters of an error that are shown."""
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "dim": 2, "bold": 1}
 
 
@@ -57,7 +57,7 @@ def fix_streams() -> None:
 
 
 def do_without_stdout() -> None:
-    """For a command that prints nothing there: one that is closed is no fault, and what a handler prints is lost."""
+    """For a command that prints nothing there: a closed one is not an error, and what a handler prints is lost."""
     if isinstance(sys.stdout, ClosedStdout):
         sys.stdout = _nowhere()
 
@@ -75,7 +75,7 @@ def fault_of_stdout(error: Exception) -> str | None:
 
 
 def coloured(text: str, colour: str, stream: IO[str]) -> str:
-    """The text in a colour, where the stream is a terminal that wants colours (https://no-color.org)."""
+    """The text in a colour, if the stream is a terminal that wants colours (https://no-color.org)."""
     if not is_terminal(stream) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
@@ -107,8 +107,8 @@ def of_poller(name: str, text: str) -> str:
 
 
 _COMMAND = re.compile(
-    r"\bpoller (?=(?:run|status|watch|check|peek|history|pause|cancel|resume|rebind|recheck|backfill|init|quarantine)\b"
-    r"|(?:reset-to|clone|export)-)"
+    r"\bpoller (?=(?:run|status|watch|check|peek|history|pause|cancel|resume|rebind|recheck|backfill|init|quarantine|"
+    r"capture)\b|(?:reset-to|clone|export)-)"
 )
 _options = ""
 
@@ -134,9 +134,9 @@ def say_as(form: Callable[[str, str], str] | None) -> None:
 
 
 def to_stderr(line: str) -> None:
-    """Write a line in one piece: `print` writes its end by itself, and another thread's line would come between.
+    """Write a line in one piece: `print` writes its end separately, and another thread's line would come between.
 
-    Raises: OSError, ValueError: nobody reads it.
+    Raises: OSError, ValueError: its reader is gone.
     """
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
@@ -149,7 +149,7 @@ def form_of_signals() -> Callable[[str], str]:
 
 
 def _said(level: str, text: str) -> bool:
-    """Whether it was said in another form."""
+    """True if it was said in another form."""
     if _said_as is None:
         return False
     to_stderr(_said_as(level, text))

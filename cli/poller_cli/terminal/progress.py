@@ -18,16 +18,16 @@ from rich.text import Text
 
 from poller.admin.peek import count_pending
 from poller.config import AppConfig
-from poller.delivery.watches import PENDING_CAP
 from poller.model.when import span
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
 from poller.poller import Poller
 from poller.sources.columns.moments import parse_utc
+from poller.tick.watches import PENDING_CAP
 from poller_cli.terminal.layout import is_terminal, shortened
 from poller_cli.terminal.pace import Pace
 
 MOST_LINES = 20
-"""Pollers that are shown, where the screen has room for more."""
+"""Pollers that are shown, even if the screen has room for more."""
 _FIGURES = 62
 """Columns that a line's figures take at most; a name has the others, and a bar where it leaves it enough."""
 _BAR = 20
@@ -163,8 +163,8 @@ class LiveProgress:
 
 
 def _pace(pending: int | None) -> Pace:
-    """Of a tick before which so many rows were counted. Where the cap has cut the count, their times must say; where
-    there was none, or no row to be counted, nothing does: a few rows' times are no measure."""
+    """The pace of a tick before which `pending` rows were counted. If the cap has cut the count, their times must say;
+    without a count, or without a row, nothing does: a few rows' times are not enough."""
     if pending is None or pending < PENDING_CAP:
         return Pace(total=pending or None, by_times=False)
     return Pace()

@@ -21,18 +21,24 @@ _MEANT: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("doctor", "diagnose", "test", "validate"): ("check",),
     ("new", "setup", "config", "create"): ("init",),
     ("page", "ui", "web"): ("dashboard",),
-    ("export",): ("export-checkpoint",),
-    ("clone", "copy"): ("clone-checkpoint",),
+    ("export", "backup", "save"): ("checkpoint export",),
+    ("clone", "copy"): ("checkpoint clone",),
+    ("migrate",): ("checkpoint import",),
     ("version",): ("--version",),
 }
 """Words that people type for a command of another name."""
+_NOW = {"export-checkpoint": "checkpoint export", "clone-checkpoint": "checkpoint clone", "import": "checkpoint import"}
+"""What earlier names are called now: those are suggested."""
 _OPPOSITES = {"pause": "resume", "resume": "pause"}
 _CLOSE = 0.8
 
 
 def instead(word: str, commands: Collection[str]) -> tuple[str, ...]:
     """The commands that were probably meant, without `poller`; none if that is not clear."""
-    word = word.lower()
+    return tuple(dict.fromkeys(_NOW.get(name, name) for name in _meant(word.lower(), commands)))
+
+
+def _meant(word: str, commands: Collection[str]) -> tuple[str, ...]:
     for words, meant in _MEANT.items():
         if word in words:
             return meant

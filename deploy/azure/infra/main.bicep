@@ -1,5 +1,5 @@
 // A function app of pollers in which nothing has a password. Storage takes no keys; there is one identity, and logs go by that
-// too. `azd up` fills the parameters from main.parameters.json; docs/deployment.md says which there are.
+// too. `azd up` fills the parameters from main.parameters.json; docs/containers.md says which there are.
 targetScope = 'subscription'
 
 @description('Part of every name, and of the resource group\'s.')

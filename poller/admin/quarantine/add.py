@@ -1,8 +1,9 @@
 """Setting a row aside by hand: a person's way past a row that fails, in every mode (failures, "The record and the
 commands").
 
-The row must lie ahead of the checkpoint. It is handed over no more until the checkpoint has passed it; then it is tried
-again by itself, as a row that failed is in the mode `quarantine`, and later rows of its ordering key wait behind it.
+The row must lie ahead of the checkpoint. It is handed over no more until the checkpoint has passed it; then it is
+retried automatically, as a row that failed is in the mode `quarantine`, and later rows of its ordering key wait behind
+it.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from poller.admin.editor import Applied
 from poller.admin.quarantine.records import every_row, records_of, settle
 from poller.admin.refusals import Refused, WrongArgument, clean, shown
 from poller.admin.wired import WiredPoller
-from poller.delivery.current_row import CurrentRow, current_row
-from poller.delivery.ordering import check_ordering_key, key_columns
-from poller.delivery.preflight import check_fingerprint
 from poller.errors import SourceError, SourceUnavailable
 from poller.journal.quarantine.records import Entry
 from poller.model import aside, backoff, transitions, window
 from poller.model.changes import Transition
 from poller.model.document import Change as Record
 from poller.model.document import DeliveryError, State
+from poller.tick.current_row import CurrentRow, current_row
+from poller.tick.ordering import check_ordering_key, key_columns
+from poller.tick.preflight import check_fingerprint
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Add(Change):
         return [ChangedRow(id=self.row.facts.id, pk=self.row.cursor.tiebreaker or {}, status="aside")]
 
     def nothing(self, on: Changing, state: State) -> str | None:
-        """Raises: Refused, where the row cannot be set aside; SourceError."""
+        """Raises: Refused, if the row cannot be set aside; SourceError."""
         id_, name, options = self.row.facts.id, on.name, on.poller.options
         if id_ in aside.listed(state):
             return f"This row of {name} waits already, as {id_}."
@@ -103,15 +104,15 @@ class Add(Change):
         return [row.id for row in aside.listed(state).values() if row.pk == self.row.facts.pk]
 
     def _is_passed(self, on: Changing, state: State) -> bool:
-        """True if the checkpoint stands at or behind the row, by the database's order."""
+        """True if the checkpoint is at or behind the row, by the database's order."""
         if state.checkpoint.cursor is None:
             return False
         between = on.poller.source.count_between(state.checkpoint.cursor, self.row.cursor, cap=1)
         return between is not None and between[0] == 0
 
     def notes(self, on: Changing, state: State) -> Sequence[str]:
-        line = "It is handed over no more until the checkpoint has passed it, and is then tried again by itself; later"
-        notes = [f"{line} rows of its ordering key wait behind it."]
+        line = "It is not handed over until the checkpoint has passed it, and is then tried again automatically;"
+        notes = [f"{line} later rows of its ordering key wait behind it."]
         if state.control.halted:
             notes.append(f"{on.name} stays halted. To go on: poller resume {on.name}")
         return notes
@@ -152,7 +153,7 @@ class Add(Change):
         )
 
     def _error(self, state: State) -> DeliveryError | None:
-        """How the row failed, where it was found to be the one that does."""
+        """How the row failed, if it was found to be the one that does."""
         found = window.standing(state)
         mine = found is not None and (found.suspect.value, found.suspect.tiebreaker) == (
             self.row.cursor.value,
@@ -162,7 +163,7 @@ class Add(Change):
 
 
 def _check_key(poller: WiredPoller, pk: Mapping[str, str]) -> None:
-    """Raises: WrongArgument, where it is not a text for each column of the key."""
+    """Raises: WrongArgument, if it is not a text for each column of the key."""
     columns = poller.source.describe().pk_columns
     for name, value in pk.items():
         clean(value, "pk")
@@ -174,7 +175,7 @@ def _check_key(poller: WiredPoller, pk: Mapping[str, str]) -> None:
 
 
 def _read(poller: WiredPoller, pk: Mapping[str, str]) -> CurrentRow:
-    """Raises: WrongArgument, where the table has no such row, or the key cannot hold the value; SourceError."""
+    """Raises: WrongArgument, if the table has no such row, or the key cannot hold the value; SourceError."""
     source = poller.source
     source.lag(None, cap=1)  # a table that cannot be read is no fault of the arguments'
     try:

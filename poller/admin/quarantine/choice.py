@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from poller.admin.quarantine.records import every_row
 from poller.admin.refusals import WrongArgument, clean, shown
@@ -13,13 +14,18 @@ from poller.journal.quarantine.reader import RecordReader
 from poller.journal.quarantine.record import is_id
 from poller.model.document import State, WaitingRow
 
+_BEGINNING = re.compile("[0-9a-f]{1,16}")
+_NAMED = 3
+"""So many of the rows that are meant by one beginning are named."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """One of the three ways to name rows.
 
     Attributes:
-        ids: these rows. key: the rows with these values in columns of the ordering key, as text. all: every row.
+        ids: these rows, each by its id, or by how it begins if no other's begins so.
+        key: the rows with these values in columns of the ordering key, as text. all: every row.
     """
 
     ids: Sequence[str] = ()
@@ -35,9 +41,9 @@ def check_choice(choice: Choice, poller: WiredPoller) -> None:
             next_step=f"Which rows wait: poller quarantine list {poller.name}",
         )
     for id_ in choice.ids:
-        if not is_id(clean(id_, "id")):
+        if not _BEGINNING.fullmatch(clean(id_, "id")):
             raise WrongArgument(
-                f"id: {shown(id_)} is not the id of a row, 16 hexadecimal digits.",
+                f"id: {shown(id_)} is neither the id of a row, 16 hexadecimal digits, nor how one begins.",
                 next_step=f"Which rows wait: poller quarantine list {poller.name}",
             )
     columns = ordering_columns(poller)
@@ -55,10 +61,34 @@ def ordering_columns(poller: WiredPoller) -> tuple[str, ...]:
     return poller.options.ordering_key or poller.source.describe().pk_columns
 
 
+def with_whole_ids(choice: Choice, state: State, records: RecordReader, *, name: str) -> Choice:
+    """The same choice with each id in full: of a row that the document lists, else of one that has a record.
+
+    Raises: WrongArgument, if an id begins no row's or several rows'; StoreUnavailable, StoreDenied.
+    """
+    return replace(choice, ids=tuple(_whole(id_, every_row(state), records, name=name) for id_ in choice.ids))
+
+
+def _whole(id_: str, listed: Mapping[str, WaitingRow], records: RecordReader, *, name: str) -> str:
+    if is_id(id_):
+        return id_
+    found = [one for one in listed if one.startswith(id_)] or [one for one in records.ids() if one.startswith(id_)]
+    step = f"Which rows wait: poller quarantine list {name}"
+    if not found:
+        raise WrongArgument(f"No row of {name!r} with an id that begins with {id_} waits, or ever did.", next_step=step)
+    if len(found) > 1:
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        some = ", ".join(found[:_NAMED])
+        raise WrongArgument(
+            f"{len(found)} rows of {name!r} have an id that begins with {id_}: {some}{more}.", next_step=step
+        )
+    return found[0]
+
+
 def chosen(choice: Choice, state: State, records: RecordReader, *, name: str) -> list[WaitingRow]:
     """The rows that are meant, of those that the document lists, oldest first.
 
-    Raises: WrongArgument, for an id of which there is neither a row nor a record; StoreUnavailable, StoreDenied.
+    Raises: WrongArgument, for an id that neither a row nor a record has; StoreUnavailable, StoreDenied.
     """
     listed = every_row(state)
     if choice.key:

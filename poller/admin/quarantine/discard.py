@@ -10,7 +10,7 @@ from poller.admin.change_result import ChangedRow
 from poller.admin.counts import rows as rows_of
 from poller.admin.editor import Applied, Operator
 from poller.admin.effects import Effect
-from poller.admin.quarantine.choice import Choice, check_choice, chosen
+from poller.admin.quarantine.choice import Choice, check_choice, chosen, with_whole_ids
 from poller.admin.quarantine.records import every_row, records_of, settle, unlisting
 from poller.admin.refusals import Refused
 from poller.admin.wired import WiredPoller
@@ -24,7 +24,7 @@ from poller.observability.otel import recorded
 
 @dataclass(frozen=True)
 class Discard(Change):
-    """Unlist rows that wait, and say so in their records. Rows behind them are then tried by themselves. Made again
+    """Unlist rows that wait, and say so in their records. Rows behind them are then tried alone. Made again
     after it was killed, it finishes what was left to write.
 
     Attributes:
@@ -43,11 +43,13 @@ class Discard(Change):
         """Raises: WrongArgument, Refused (not passed yet), StoreError."""
         check_choice(self.choice, on.poller)
         copy = on.operator.look()
-        rows = chosen(self.choice, copy.state, records_of(on.poller, on.operator), name=on.name)
-        if self.choice.ids:
+        records = records_of(on.poller, on.operator)
+        choice = with_whole_ids(self.choice, copy.state, records, name=on.name)
+        rows = chosen(choice, copy.state, records, name=on.name)
+        if choice.ids:
             for row in rows:
                 _refuse_ahead(on.poller, copy.state, row)
-        return replace(self, ids=tuple(row.id for row in rows) or tuple(self.choice.ids)), copy
+        return replace(self, choice=choice, ids=tuple(row.id for row in rows) or tuple(choice.ids)), copy
 
     def _which(self, state: State) -> list[WaitingRow]:
         listed = every_row(state)
@@ -132,9 +134,9 @@ def _followers(state: State, rows: Sequence[WaitingRow]) -> list[str]:
     notes = []
     if free:
         notes.append(
-            f"{rows_of(len(free))} behind it will be tried by itself."
+            f"{rows_of(len(free))} behind it will be tried next."
             if len(free) == 1
-            else f"{rows_of(len(free))} behind them will be tried by themselves, each the next of its ordering key."
+            else f"{rows_of(len(free))} behind them will be tried, each as the next of its ordering key."
         )
     if waits:
         notes.append(f"Of {waits} ordering key{'s' * (waits > 1)} the next row waits for a person too.")

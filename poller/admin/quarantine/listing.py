@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from poller.admin.quarantine.choice import Choice, check_choice, oldest_first
+from poller.admin.quarantine.choice import Choice, check_choice, oldest_first, with_whole_ids
 from poller.admin.quarantine.records import every_row, records_of
 from poller.admin.refusals import WrongArgument
 from poller.admin.wired import WiredPoller, operator_of
@@ -41,15 +41,15 @@ class WaitingRowOutput(ResultModel):
     id: str
     """One version of a row: `--id` takes it."""
     status: Literal["aside", "pending"]
-    """It is tried again by itself, or it waits for a person."""
+    """It is retried automatically, or it waits for a person."""
     pk: dict[str, KeyValue]
     """The primary key, by column."""
     ordering_key: dict[str, KeyValue | None] | None
-    """By column: later rows with the same values wait behind it; null where the record does not say."""
+    """By column: later rows with the same values wait behind it; null if the record does not say."""
     cursor: Cursor
     """Where it stands."""
     passed: bool
-    """Whether the checkpoint is behind it; else it is not tried before that."""
+    """True if the checkpoint is behind it; else it is not tried before that."""
     current: bool
     """False for one from before the last reset: it holds nothing up, and a replay must say which version is meant."""
     behind: bool
@@ -64,7 +64,7 @@ class WaitingRowOutput(ResultModel):
     error: RowError | None
     """How it failed last; null for one that only follows another, and where the record does not say."""
     problem: str | None = None
-    """Why its record cannot be read; null where it can."""
+    """Why its record cannot be read; null if it can."""
 
 
 class QuarantineOutput(ResultModel):
@@ -75,16 +75,16 @@ class QuarantineOutput(ResultModel):
     document: str
     """The state document, which lists them."""
     aside: list[WaitingRowOutput]
-    """Those that are tried again by themselves, the oldest first."""
+    """Those that are retried automatically, the oldest first."""
     pending: list[WaitingRowOutput]
     """Those that wait for a person, the oldest first."""
     room: int
-    """How many more may wait (`max_quarantined`); below 0 where a report named more."""
+    """The number of rows that may still wait (`max_quarantined`); below 0 if a report named more."""
     unlisted: list[str]
     """Ids of records that say that their rows wait, of rows that the document does not list: who delivered them or gave
     them up was killed before the record said so, or lost its lease before it listed them, or a call failed before they
-    were listed and they were delivered by themselves later. They hold nothing up, and a discard by id settles them. At
-    most 200 records are looked at."""
+    were listed and they were delivered later. They hold nothing up, and a discard by id settles them. At
+    most 200 records are read."""
 
 
 class ActOutput(ResultModel):
@@ -114,7 +114,7 @@ class ContentOutput(ResultModel):
     batch_id: str | None
     fencing_token: int
     generation: int
-    """Of the checkpoint when it was set aside."""
+    """The checkpoint's generation when it was set aside."""
     created_at: Stamp | None
     updated_at: Stamp | None
     openings: int = Field(ge=0)
@@ -131,7 +131,7 @@ class QuarantineShowOutput(ResultModel):
     waits: WaitingRowOutput | None
     """As the state document lists it; null for one that waits no longer."""
     record: ContentOutput | None
-    """Its content; null where the record is missing or cannot be read: `waits.problem` says why."""
+    """Its content; null if the record is missing or cannot be read: `waits.problem` says why."""
 
 
 def list_waiting(poller: WiredPoller) -> QuarantineOutput:
@@ -164,10 +164,13 @@ def show_waiting(poller: WiredPoller, id_: str) -> QuarantineShowOutput:
     Raises: WrongArgument (no such row), StateCorrupt (the record of one that waits no longer), StoreUnavailable,
         StoreDenied.
     """
-    check_choice(Choice(ids=(id_,)), poller)
+    choice = Choice(ids=(id_,))
+    check_choice(choice, poller)
     operator = operator_of(poller, "quarantine")
     state = aside.parking_ended(operator.look().state)
-    row, records = every_row(state).get(id_), records_of(poller, operator)
+    records = records_of(poller, operator)
+    (id_,) = with_whole_ids(choice, state, records, name=poller.name).ids
+    row = every_row(state).get(id_)
     record: QuarantineRecord | StateCorrupt | None
     try:
         record = records.read(id_)
@@ -192,7 +195,7 @@ def show_waiting(poller: WiredPoller, id_: str) -> QuarantineShowOutput:
 def missing_record(poller: WiredPoller, id_: str) -> StoreError:
     """The error for a row that is listed, and whose record is not there."""
     return StoreError(
-        f"The record of {id_} of {poller.name!r} is missing: somebody removed it.",
+        f"The record of {id_} of {poller.name!r} is missing: it was removed from the store.",
         next_step="Hand over the row as the table has it now (--current), or discard it.",
     )
 

@@ -1,4 +1,4 @@
-"""Rows that wait by their records, where the document that listed them is gone: an export holds no list."""
+"""Rows that wait by their records, if the document that listed them is gone: an export holds no list."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Relisting:
 
 
 def unlisted(poller: WiredPoller, operator: Operator, state: State) -> Relisting:
-    """The rows that wait by their records, of which `state` lists none. Raises: StoreUnavailable, StoreDenied."""
+    """The rows that wait by their records and that `state` does not list. Raises: StoreUnavailable, StoreDenied."""
     records = records_of(poller, operator)
     listed = every_row(state)
     found = records.records([id_ for id_ in records.ids() if id_ not in listed])

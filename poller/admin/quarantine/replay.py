@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from poller.admin.quarantine.choice import Choice, check_choice, chosen
+from poller.admin.quarantine.choice import Choice, check_choice, chosen, with_whole_ids
 from poller.admin.quarantine.records import records_of
 from poller.admin.refusals import Refused, WrongArgument
 from poller.admin.request import Request, checked_reason, identity
 from poller.admin.wired import WiredPoller, operator_of
-from poller.delivery.replay import Replay, Replayed, Version
 from poller.errors import PollerError
 from poller.handler.call import Handler
 from poller.model import aside
 from poller.model.cursor import KeyValue
 from poller.model.document import WaitingRow
 from poller.model.result import ResultModel
+from poller.tick.replay import Replay, Replayed, Version
 
 
 class NotHandedOver(Refused):
@@ -65,7 +65,8 @@ class QuarantineReplayOutput(ResultModel):
     by: str
     reason: str | None
     version: Literal["recorded", "current", "as-it-was"]
-    """Of each row: the recorded one where the table still has it; the table's; the recorded one whatever happened."""
+    """The version of each row: the recorded one if the table still has it; the table's; the recorded one whatever
+    happened."""
     replayed: int
     """Rows that the handler took."""
     rows: list[ReplayedRow]
@@ -84,7 +85,7 @@ def replay(
 ) -> QuarantineReplayOutput:
     """Hand the rows to the handler, the oldest of each ordering key first, one per call.
 
-    How single rows went is in the result. Raises: Refused, where none could be handed over; WrongArgument, LeaseHeld,
+    How single rows went is in the result. Raises: Refused, if none could be handed over; WrongArgument, LeaseHeld,
         PollerError (paused or halted), FingerprintMismatch, ConfigError (no handler), StoreError, SourceError.
     """
     request = request or Request()
@@ -92,7 +93,9 @@ def replay(
     by, reason = identity(request.by), checked_reason(request.reason, request.option("reason"))
     operator = operator_of(poller, by)
     state = aside.parking_ended(operator.look().state)
-    rows = chosen(choice, state, records_of(poller, operator), name=poller.name)
+    records = records_of(poller, operator)
+    choice = with_whole_ids(choice, state, records, name=poller.name)
+    rows = chosen(choice, state, records, name=poller.name)
     if not rows and choice.ids:
         raise WrongArgument(
             f"{poller.name}: the row {choice.ids[0]} waits no longer.",
@@ -123,11 +126,11 @@ def replay(
     )
 
 
-def version_of(*, current: bool, as_it_was: bool) -> Version:
+def version_of(*, current: bool, recorded: bool) -> Version:
     """Which version is meant. Raises: WrongArgument, where both are."""
-    if current and as_it_was:
-        raise WrongArgument("Say which version is meant: the current one, or the row as it was; not both.")
-    return "current" if current else "as-it-was" if as_it_was else "recorded"
+    if current and recorded:
+        raise WrongArgument("Say which version is meant: the current one, or the recorded one; not both.")
+    return "current" if current else "as-it-was" if recorded else "recorded"
 
 
 def _row(row: WaitingRow, result: Replayed | None) -> ReplayedRow:
@@ -141,9 +144,7 @@ def _row(row: WaitingRow, result: Replayed | None) -> ReplayedRow:
 
 
 def _refused(name: str, first: Replayed, request: Request) -> Refused:
-    options = (
-        f"{request.option('current')}: as the table has it now; {request.option('as_it_was')}: as it was recorded."
-    )
+    options = f"{request.option('current')}: as the table has it now; {request.option('recorded')}: as it was recorded."
     return NotHandedOver(
         f"{name}: the row {first.row.id} was not handed over. {first.error}",
         why=first.why,

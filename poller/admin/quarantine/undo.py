@@ -14,13 +14,13 @@ from poller.admin.editor import Applied
 from poller.admin.quarantine.records import every_row, records_of, settle, unlisting
 from poller.admin.quarantine.relisting import entry_of
 from poller.admin.refusals import Refused
-from poller.delivery.ordering import key_columns
 from poller.journal.quarantine.record import QuarantineRecord
 from poller.journal.quarantine.records import Entry
 from poller.model import aside, transitions
 from poller.model.changes import Transition
 from poller.model.document import Change as Record
 from poller.model.document import State, WaitingRow
+from poller.tick.ordering import key_columns
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class _OfRows(Undoing):
 
 @dataclass(frozen=True)
 class Relist(_OfRows):
-    """Of a discard: its rows wait for a person again, as long as their records are kept.
+    """Undo a discard: its rows wait for a person again, as long as their records are kept.
 
     Attributes:
         records: of the rows, once they were read. settled: so many more were delivered since, or a newer version.
@@ -145,7 +145,7 @@ class Relist(_OfRows):
 
 @dataclass(frozen=True)
 class Unlist(_OfRows):
-    """Of a row that was set aside by hand, while the checkpoint has not passed it: it is read as any other."""
+    """Undo setting a row aside by hand, while the checkpoint has not passed it: it is read as any other."""
 
     def looked(self, on: Changing) -> tuple[Unlist, Base]:
         """Raises: Refused, if the checkpoint has passed it; StoreError."""

@@ -48,7 +48,7 @@ class WaitingRows:
         key: Mapping[str, str] | None = None,
         all: bool = False,  # noqa: A002 - as the option is called
         current: bool = False,
-        as_it_was: bool = False,
+        recorded: bool = False,
         handler: Handler | None = None,
         reason: str | None = None,
         by: str | None = None,
@@ -59,17 +59,17 @@ class WaitingRows:
 
         Args:
             ids, key, all: which rows, as of `discard`.
-            current: as the table has them now. as_it_was: as they were recorded, whatever happened since. Neither: as
-                they were recorded, where the table still has that version.
+            current: as the table has them now. recorded: as they were recorded, whatever happened since. Neither: as
+                they were recorded, if the table still has that version.
             handler: called with each row (`batch.replay` is true); default: the configured one.
             reason, by, dry_run: as of `Poller.reset`.
 
         Returns: what became of each row. What the handler raises is in there.
-        Raises: Refused, where no row could be handed over; WrongArgument, LeaseHeld, PollerError (paused or halted),
+        Raises: Refused, if no row could be handed over; WrongArgument, LeaseHeld, PollerError (paused or halted),
             FingerprintMismatch, ConfigError (the handler, or another `ordering_key`), StoreError, SourceError.
         """
         request = Request(dry_run=dry_run, by=by, reason=reason, file=self._file)
-        version = version_of(current=current, as_it_was=as_it_was)
+        version = version_of(current=current, recorded=recorded)
         choice = Choice(ids=ids, key=key or {}, all=all)
         return replay(self._poller, choice, version, request, handler=handler)
 
@@ -107,7 +107,7 @@ class WaitingRows:
         dry_run: bool = False,
     ) -> ChangeOutput:
         """Set a row aside by hand, in every mode: a way past a row that fails, instead of a reset. It must lie ahead of
-        the checkpoint; once that has passed it, it is tried again by itself, and later rows of its ordering key wait.
+        the checkpoint; once that has passed it, it is retried automatically, and later rows of its ordering key wait.
 
         Args:
             pk: its primary key, by column; the row is set aside as the table has it now.

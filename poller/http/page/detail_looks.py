@@ -24,7 +24,7 @@ MOST = 64
 
 
 class DetailLooks:
-    """What the store says of the pollers that somebody looks at.
+    """What the store says of the pollers that a person looks at.
 
     Args:
         reader: makes what reads the details of a poller, by its name. now: as of `SharedLook`.
@@ -39,7 +39,7 @@ class DetailLooks:
         self._looks: OrderedDict[str, SharedLook[Details]] = OrderedDict()
 
     def take(self, name: str) -> Details | None:
-        """The details of a configured poller, a second old at most; None where the store does not give them. Raises
+        """The details of a configured poller, a second old at most; None if the store does not give them. Raises
         nothing that is an Exception."""
         try:
             return self._look(name).take()
@@ -50,12 +50,12 @@ class DetailLooks:
             return None
 
     def forget(self, name: str) -> None:
-        """What was read before counts no longer: somebody has changed it."""
+        """What was read before counts no longer: it was changed."""
         with self._lock:
             self._looks.pop(name, None)
 
     def settle(self, seconds: float) -> None:
-        """Wait so many seconds at most for each read that is under way."""
+        """Wait at most `seconds` for each read that is under way."""
         with self._lock:
             looks = list(self._looks.values())
         for one in looks:
@@ -74,14 +74,14 @@ class DetailLooks:
 
 
 def _read(reader: Callable[[str], Callable[[], Details]], name: str, made: list[Callable[[], Details]]) -> Details:
-    """On the look's thread, where a store that cannot be made, or a slow import, holds up no other poller."""
+    """On the look's thread, so that a store that cannot be made, or a slow import, holds up no other poller."""
     if not made:
         made.append(reader(name))
     return made[0]()
 
 
 def details_of(app: App) -> DetailLooks:
-    """Of the configured pollers of an application."""
+    """The details of the configured pollers of an application."""
 
     def reader(name: str) -> Callable[[], Details]:
         from poller.app import Named

@@ -43,7 +43,7 @@ class Slot:
     """Five minutes in which something was committed.
 
     Attributes:
-        at: when it began. lag_seconds: the largest at a commit in it; None where the cursor is no time.
+        at: when it began. lag_seconds: the largest at a commit in it; None if the cursor is not a time.
         token, owner: of the last commit in it.
     """
 
@@ -71,11 +71,11 @@ class LeaseNow:
 
 @dataclass(frozen=True, slots=True)
 class FailedRow:
-    """A row that failed and waits. `person`: for one; else it is tried again by itself, at `retry_at` or later.
+    """A row that failed and waits. `person`: for one; else it is retried automatically, at `retry_at` or later.
 
     Attributes:
         id: a hash. behind: it was never tried: it follows an earlier row of its ordering key.
-        error_type: of its last failure; None where that is not known.
+        error_type: of its last failure; None if that is not known.
     """
 
     id: str
@@ -106,7 +106,7 @@ class Details:
         exists: it has a document. paused, halted: as the document says now. lease: None where nothing is known of it.
         slots: the last ones, oldest first.
         rows: the first of those that failed, `waiting` of them in all; those without a type have no readable record.
-        changes: newest first; None where the trail cannot be read.
+        changes: newest first; None if the trail cannot be read.
     """
 
     now: datetime
@@ -190,7 +190,7 @@ class DetailReader:
         ]
 
     def _types_of(self, rows: Sequence[WaitingRow]) -> Mapping[tuple[str, int], str | None]:
-        """Of the last failure of each row. A record that cannot be read hides no other."""
+        """The error types of the last failure of each row. A record that cannot be read hides no other."""
         wanted = {(row.id, row.failures) for row in rows}
         known = {one: type_ for one, type_ in self._types.items() if one in wanted}
         missing = [one for one in wanted if one not in known]
@@ -223,7 +223,7 @@ class DetailReader:
 
 
 def _told(text: str | None) -> str | None:
-    """A text that somebody else wrote: without secrets of known shapes, and cut."""
+    """A text from outside: without secrets of known shapes, and cut."""
     return None if text is None else cut(redact(text[:LONGEST_SENTENCE]))
 
 

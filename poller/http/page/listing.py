@@ -24,7 +24,7 @@ class Line:
 
     name: str
     linked: bool
-    """Whether it may be a poller's: any other text, out of a store that others write, could lead elsewhere."""
+    """True if it may be a poller's: any other text, out of a store that others write, could lead elsewhere."""
     condition: PageWord
     why: str | None
     error: str | None
@@ -35,7 +35,7 @@ class Line:
     aside: str
     quarantined: str
     waits: bool
-    """Whether a person should look at rows that failed."""
+    """True if a person should look at rows that failed."""
     commit: When | None
     no_commit: str
     """Said where there is no moment of one."""
@@ -44,7 +44,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many of the pollers that are searched have a severity. `link`: to these; of the chosen one, to all."""
+    """The number of the pollers searched that have a severity. `link`: to these; of the chosen one, to all."""
 
     severity: Severity
     kind: Kind
@@ -58,7 +58,7 @@ class ListPage:
     """The list. `asked`: which part of it. `total`: all pollers. `place`: which of how many are listed.
 
     Attributes:
-        previous, next: links to the pages beside this one; None where there is none.
+        previous, next: links to the pages beside this one; None if there is none.
     """
 
     app_name: str

@@ -16,7 +16,7 @@ from poller.model.when import moment
 
 @dataclass(frozen=True, slots=True)
 class ShownLease:
-    """The lease now. `state`: whether somebody works, in a sentence."""
+    """The lease now. `state`: whether a worker is at work, in a sentence."""
 
     state: str
     owner: str | None
@@ -91,7 +91,7 @@ def page_of(
     token: str | None = None,
     environment: str | None = None,
 ) -> PollerPage:
-    """The page of a poller, from its health, computed then, and its details, where the store gave them."""
+    """The page of a poller, from its health, computed then, and its details, if the store gave them."""
     now = computed_at if details is None else details.now
     read = details is not None and details.wrong is None
     now_known = details if details is not None and read and details.exists else None
@@ -151,7 +151,7 @@ def _rows(details: Details, now: datetime) -> list[Failed]:
     for row in details.rows:
         retry = when(row.retry_at, now)
         if row.person:
-            next_try = "none by itself"
+            next_try = "none automatically"
         elif row.behind:
             next_try = "after the row before it"
         else:

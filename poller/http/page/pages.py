@@ -36,7 +36,7 @@ def bad_query_page(error: BadQuery) -> Answer:
 
 def poller_page(health: ShownHealth, name: str, details: Details | None, session: Session | None = None) -> Answer:
     """One poller of the application, also one that no look has found yet. `session`: in which changes are asked for;
-    None where none are offered."""
+    None if none are offered."""
     part = next((one for one in health.parts if one["name"] == name), None)
     if part is None:
         return rendered(
@@ -48,8 +48,8 @@ def poller_page(health: ShownHealth, name: str, details: Details | None, session
 
 
 def unknown_page(path: str, why: str) -> Answer:
-    """Where the health is not known, which is never a good sign."""
-    text = f"{why[:1].upper()}{why[1:]}. This page tries again by itself."
+    """The page if the health is not known, which is never a good sign."""
+    text = f"{why[:1].upper()}{why[1:]}. This page tries again automatically."
     return rendered("message.html", PageMessage("The health is not known", text, _up(path)), status=503)
 
 

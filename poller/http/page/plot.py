@@ -1,6 +1,6 @@
-"""Where bars, points and lanes stand in a drawing of five hours. Pure: it knows numbers, and no HTML.
+"""Where bars, points and lanes are in a drawing of five hours. Pure: it knows numbers, and no HTML.
 
-A drawing is `WIDTH` by `HEIGHT` units, stretched to the place that it gets; texts stand beside it, not in it, and so
+A drawing is `WIDTH` by `HEIGHT` units, stretched to the place that it gets; texts are beside it, not in it, and so
 keep their size on a phone.
 """
 
@@ -25,7 +25,7 @@ _LEAST = 1.5
 _COUNTS = (2, 4, 6, 8)
 """Ends of an axis whose halves are round, too."""
 _TINY, _HUGE = 1e-9, 1e300
-"""Beyond these nothing is drawn to scale: somebody else has written them."""
+"""Beyond these nothing is drawn to scale: another program has written them."""
 _SPANS = (*(60.0 * n for n in (2, 4, 10, 20, 60)), *(3600.0 * n for n in (2, 4, 12)), *(86400.0 * n for n in (1, 2)))
 
 
@@ -64,7 +64,7 @@ class PlotWindow:
 
 
 def end_of_axis(most: float) -> float:
-    """The smallest round number that is no less, and whose half is round."""
+    """The smallest round number that is not a less, and whose half is round."""
     if not _TINY < most < _HUGE:
         return 2.0
     power = 10.0 ** math.floor(math.log10(most))

@@ -37,7 +37,7 @@ KINDS: Mapping[str, Kind] = {"unhealthy": "bad", "warning": "warn", "well": "goo
 
 
 def condition(health: Mapping[str, Any]) -> PageWord:
-    """Of a poller's health."""
+    """The word of a poller's health."""
     word = health["word"]
     return PageWord(title(word), "calm" if word == "new" else KINDS[health["severity"]])
 
@@ -68,5 +68,5 @@ def when(at: datetime | str | None, now: datetime) -> When | None:
 
 
 def without_secrets(text: str | None) -> str | None:
-    """What somebody wrote, as `poller.http.shown` shows it: it may quote a secret."""
+    """What a person wrote, as `poller.http.shown` shows it: it may quote a secret."""
     return None if text is None else redact(text)

@@ -31,10 +31,10 @@ class Pruner:
         self._runtime = records.runtime
         self._pruned: float | None = None
         self._kept_until: dict[str, float] = {}
-        """Until when, on the runtime's monotonic clock, a record need not be looked at."""
+        """The moment until which, on the runtime's monotonic clock, a record need not be looked at."""
 
     def is_due(self) -> bool:
-        """Whether an hour has passed since the last pruning of this process."""
+        """True if an hour has passed since the last pruning of this process."""
         return self._pruned is None or self._runtime.monotonic() - self._pruned >= PRUNE_EVERY
 
     def prune(self, listed: Collection[str], *, check: Callable[[], None]) -> int:
@@ -80,7 +80,7 @@ class Pruner:
         return True
 
     def _age(self, record: QuarantineRecord, found: Found) -> timedelta:
-        """How long ago it was changed: by the store's two times where it has them, which nobody can write."""
+        """The time since it was changed: by the store's two times if it has them, which no client can write."""
         now, at = found.server_time, found.modified_at
         if now is None or at is None:
             now, at = self._records.clock.now(), record.updated_at

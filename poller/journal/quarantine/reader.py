@@ -41,7 +41,7 @@ class RecordReader:
         self.clock = clock or ServerClock(runtime)
 
     def read(self, id_: str) -> QuarantineRecord | None:
-        """One record; None where there is none, or the id is not one.
+        """One record; None if there is none, or the id is not one.
 
         Raises: StateCorrupt, StoreUnavailable, StoreDenied.
         """
@@ -76,7 +76,7 @@ class RecordReader:
         return name_of(self.app_name, self.poller_name, id_)
 
     def found(self, id_: str) -> Found | None:
-        """What stands in a record's place, by one GET. Raises: StoreUnavailable, StoreDenied."""
+        """What is in a record's place, by one GET. Raises: StoreUnavailable, StoreDenied."""
         sent = self.runtime.monotonic()
         answer = self.store.read(self.name(id_), timeout=self.timing.attempt)
         self.clock.saw(answer.server_time, sent)

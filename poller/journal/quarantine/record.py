@@ -30,7 +30,7 @@ ROOM = 64 * 1024
 """Bytes that a new record leaves free, so that what happens to it later has a place in it."""
 
 Waiting: TypeAlias = Literal["aside", "pending"]
-"""It is tried again by itself; it waits for a person."""
+"""It is retried automatically; it waits for a person."""
 Settled: TypeAlias = Literal["delivered", "superseded", "replayed", "discarded"]
 """Delivered by a later try; a newer version of the row took its place; delivered, or given up, by a person."""
 Status: TypeAlias = Waiting | Settled
@@ -76,7 +76,7 @@ class QuarantineRecord(_Part):
         id, pk, key: hashes of the version, of the primary key and of the ordering key, as the state document has them.
         row_key: table, key and cursor text: what `batch.key(row)` says. cursor: where it stands.
         ordering_key: the ordering key's columns and their values, as text or integer.
-        row: its columns; what JSON does not have is text or marked. kinds: of which type that is, by column.
+        row: its columns; what JSON does not have is text or marked. kinds: the type of that, by column.
         status: `aside` and `pending` as the document lists it; or how it was settled.
         behind: it was never tried: it follows an earlier row of its ordering key.
         failures, strikes: as the document counts them. error: of its last failure.
@@ -115,7 +115,7 @@ class QuarantineRecord(_Part):
 
     @property
     def waits(self) -> bool:
-        """Whether it is not settled."""
+        """True if it is not settled."""
         return self.status in WAITING
 
     def facts(self) -> RowFacts:
@@ -129,14 +129,13 @@ class QuarantineRecord(_Part):
             return from_json(self.row, self.kinds)
         except ValueError:
             raise StateCorrupt(
-                f"The record {self.id} of {self.poller_name!r} holds a value that is not of its kind: somebody changed "
-                "it.",
+                f"The record {self.id} of {self.poller_name!r} holds a value that is not of its kind: it was changed.",
                 document=name_of(self.app_name, self.poller_name, self.id),
                 next_step="Hand over the row as the table has it now, or discard the record.",
             ) from None
 
     def comes_back(self) -> bool:
-        """Whether the row can be handed over from here."""
+        """True if the row can be handed over from here."""
         try:
             self.values()
         except StateCorrupt:
@@ -154,7 +153,7 @@ class QuarantineRecord(_Part):
 
 
 def is_id(text: str) -> bool:
-    """Whether a text is a row's id. Others, which a document or a person may hold, are not part of a name."""
+    """True if a text is a row's id. Others, which a document or a person may hold, are not part of a name."""
     return _ID.fullmatch(text) is not None
 
 
@@ -165,7 +164,7 @@ def name_of(app_name: str, poller_name: str, id_: str) -> str:
 
 def encode(record: QuarantineRecord, *, limit: int = LARGEST_BODY) -> bytes | None:
     """The record's bytes: UTF-8 JSON, indented, since people open it. Where it would be too large, without what only
-    tells its past, and without other programs' fields; None where it is too large even so."""
+    tells its past, and without other programs' fields; None if it is too large even so."""
     bare = record.model_copy(update={"openings": ()})
     own = {name: getattr(bare, name) for name in QuarantineRecord.model_fields}
     for smaller in (record, bare, QuarantineRecord.model_construct(**own)):

@@ -1,7 +1,7 @@
 """The records of one poller: opened before the PUT that passes their rows, settled after the one that lists them no
 more.
 
-Every change is one compare-and-swap, and every one may be made again: whoever was killed between two requests left a
+Every change is one compare-and-swap, and every one may be made again: a process killed between two requests left a
 whole record, and the next call finishes it. Records are documents of the store like any other (in `sql` rows of
 `{prefix}_documents`, where `name LIKE 'quarantine/...'` finds them): they are read and written whole and by name.
 """
@@ -97,7 +97,7 @@ class Quarantine(RecordReader):
     # --- one record ------------------------------------------------------------------------------------------------
 
     def open(self, entry: Entry, *, deadline: float) -> QuarantineRecord:
-        """Keep a row before it is passed: create its record, or open again the one that stands there.
+        """Keep a row before it is passed: create its record, or open again the one that is there.
 
         The record of a tenure with a higher token stays as it is while the row waits, if that comes back from it. A
         record that cannot be read is replaced: all that is needed is in `entry`.
@@ -146,7 +146,7 @@ class Quarantine(RecordReader):
         generation: int,
         deadline: float,
     ) -> QuarantineRecord | None:
-        """Say of a row that was tried again that it failed; the record is returned, None where there is none.
+        """Say of a row that was tried again that it failed; the record is returned, None if there is none.
 
         Nothing changes where a later tenure set it aside or tried it. Args: as `open` and in `QuarantineRecord`.
         Raises: StateCorrupt, OutcomeUnknown, StoreDenied.
@@ -184,7 +184,7 @@ class Quarantine(RecordReader):
         generation: int,
         deadline: float,
     ) -> QuarantineRecord | None:
-        """Say what became of a row that is listed no more; the record is returned, None where there is none.
+        """Say what became of a row that is listed no more; the record is returned, None if there is none.
 
         The first settlement stands, and one that a later tenure has opened since is not settled: it is returned as it
         is. Args: `by`, `reason`: of a person; the others as `open` and in `QuarantineRecord`.
@@ -209,7 +209,7 @@ class Quarantine(RecordReader):
         *,
         creates: bool = False,
     ) -> QuarantineRecord | None:
-        """Change a record by compare-and-swap, again on whatever stands there meanwhile; a lost answer is looked for in
+        """Change a record by compare-and-swap, again on whatever is there meanwhile; a lost answer is looked for in
         the record (protocol 2). `change` returns None for a record that stays as it is. The record now."""
         if not is_id(id_):
             return None
@@ -242,7 +242,7 @@ class Quarantine(RecordReader):
             found = sending.reread(deadline)
 
     def _known(self, id_: str, found: Found, *, replaces: bool) -> QuarantineRecord | None:
-        """The record that stands there; None for one that cannot be read and is replaced."""
+        """The record that is there; None for one that cannot be read and is replaced."""
         try:
             return self.decoded(id_, found.body)
         except NewerRecord:
@@ -318,7 +318,7 @@ class Quarantine(RecordReader):
 
 
 def _is_later(known: QuarantineRecord, generation: int, fencing_token: int) -> bool:
-    """Whether a later tenure, or one behind a reset, set it aside or tried it."""
+    """True if a later tenure, or one behind a reset, set it aside or tried it."""
     return (known.generation, known.fencing_token) > (generation, fencing_token)
 
 

@@ -31,7 +31,7 @@ from poller.ports import IntervalText, JsonText, Row
 TEXT = "text"
 """The kind of a value that comes back as text."""
 NESTED, DEEP, JSON = "nested", "deep", "json"
-"""Kinds of lists and objects: with marked values inside; the same as a text of JSON, where it has many levels; a text
+"""Kinds of lists and objects: with marked values inside; the same as a text of JSON, if it has many levels; a text
 of JSON without marks."""
 DEEPEST_VALUE = 40
 """Levels of lists and objects within one value, so that the record stays within `limits.DEEPEST`."""
@@ -153,7 +153,7 @@ def _written(value: Any) -> tuple[str | None, Any]:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether JSON has this scalar, exactly."""
+    """True if JSON has this scalar, exactly."""
     kind = type(value)
     if kind is str:
         return _is_unicode(value)
@@ -185,12 +185,12 @@ def _scalar(value: Any) -> tuple[str, str]:
 
 
 def _keeps_its_zone(value: datetime | time) -> bool:
-    """Whether the text says all of it: not for a `tzinfo` of the user's own without an offset."""
+    """True if the text says all of it: not for a `tzinfo` of the user's own without an offset."""
     return value.tzinfo is None or value.utcoffset() is not None
 
 
 def _is_plain(value: Any, levels: int) -> bool:
-    """Whether JSON has a list or an object exactly, with no more levels than these."""
+    """True if JSON has a list or an object exactly, with no more levels than these."""
     if type(value) is list:
         return levels > 0 and all(_is_plain(one, levels - 1) for one in value)
     if type(value) is dict:

@@ -14,7 +14,7 @@ from poller import tls
 from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, warn
-from poller.sources.checkup import connections, moments, order, servers, table, updates
+from poller.sources.checkup import captured, connections, moments, order, table
 from poller.sources.checkup.subject import Subject
 from poller.sources.session import Session
 
@@ -23,9 +23,10 @@ Check: TypeAlias = Callable[[Subject], list[Finding]]
 
 _CHECKS: tuple[tuple[str, Check], ...] = (
     ("database", lambda one: one.checks.privileges(one)),
-    (tls.CHECK, servers.transport),
+    (tls.CHECK, connections.transport),
     ("connections", connections.connections),
     ("relation", lambda one: one.checks.relation(one)),
+    ("capture", captured.captured),
     ("row_security", lambda one: one.checks.row_security(one)),
     ("key", table.key),
     ("columns", table.columns),
@@ -36,14 +37,14 @@ _ON_ROWS: tuple[tuple[str, Check], ...] = (
     ("plan", order.plan),
     ("filter", order.selective),
     ("relation", lambda one: one.checks.behind(one)),
-    ("relation", servers.limits),
+    ("relation", connections.limits),
     ("forms", order.forms),
     ("round_trip", order.round_trip),
     ("time_zone", moments.time_zone),
-    ("updates", updates.updates),
+    ("updates", table.updates),
     ("clock", moments.clock),
     ("future", moments.future),
-    ("prepared", servers.prepared),
+    ("prepared", connections.prepared),
     ("bound", moments.bound),
     ("readers", connections.readers),
 )
@@ -54,7 +55,7 @@ class Checkup:
     """The findings, in the order of the checks.
 
     Attributes:
-        offset_seconds: how far the database's clock is ahead of this machine's; None where it was not read.
+        offset_seconds: how far the database's clock is ahead of this machine's; None if it was not read.
     """
 
     findings: list[Finding]

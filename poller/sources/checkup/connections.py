@@ -1,17 +1,24 @@
-"""How many connections a process may have, beside what its server takes; and whose sessions hold up the bound."""
+"""The connections that a process may have, beside what its server takes; whose sessions hold up the bound; views that
+return only some rows, and prepared transactions."""
 
 from __future__ import annotations
 
-from poller import once
+import os
+import re
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from poller import once, tls
+from poller.databases import tokens
 from poller.databases.pools import Pool
 from poller.databases.room import room_of
-from poller.model.finding import Finding, ok, warn
+from poller.model.finding import Finding, error, ok, warn
 from poller.sources.checks import READER
 from poller.sources.checkup.subject import Subject
 
 
 def connections(subject: Subject) -> list[Finding]:
-    """Whether the pools fit into what the server takes, and how often."""
+    """Check that the pools fit into what the server takes, and how often."""
     database = subject.session.database
     pool = database.pool
     if pool is None:
@@ -52,7 +59,7 @@ def _of_several(mine: list[Pool], takes: str, most: int, in_use: str) -> Finding
     facts = f"a process has at most {needs} to {databases} databases of this server, and it takes {takes}"
     if needs <= most:
         return ok("connections", f"{facts}, {in_use}: {most // needs} processes fit")
-    facts += f", of which a process has at most {max(1, most // 2)} at once and leaves as many to others"
+    facts += f"; a process has at most {max(1, most // 2)} of them at once and leaves as many to others"
     if databases <= most // 2:
         return ok("connections", f"{facts}: what rests in one database is closed for another; {in_use}")
     return warn(
@@ -86,5 +93,52 @@ def readers(subject: Subject) -> list[Finding]:
             "readers",
             f"long pages of other processes hold the bound, as {user} may write: let pollers read as a user of their"
             f" own ({made}) and set {setting}",
+        )
+    ]
+
+
+_HEAD = re.compile(r"create\b.*?\bas\b\s*(?=select\b|with\b|\()", re.IGNORECASE | re.DOTALL)
+"""The part of a view's definition in SQLite before the query."""
+
+
+def transport(subject: Subject) -> list[Finding]:
+    """Checks that a connection which leaves this machine verifies the server, by its URL; who signs in with a token."""
+    engine = subject.session.database.engine
+    return [*tls.of_database(engine.url, os.environ), *tokens.findings(engine)]
+
+
+def limits(subject: Subject) -> list[Finding]:
+    """A view that returns only some rows: the others are never read, as with a LIMIT in `query`, which is refused."""
+    o = subject.options
+    if o.table is None or subject.is_base_table:
+        return []
+    from poller.sources import user_sql  # loads a parser
+    from poller.sources.user_sql.row_limits import limited_by
+
+    try:
+        sql = str(subject.inspector.get_view_definition(o.table, schema=o.schema_name) or "")
+        sql = _HEAD.sub("", sql.strip().rstrip(";"))
+        some = limited_by(sql, user_sql.tokens(sql, subject.family), subject.family, o.cursor_column)
+    except (SQLAlchemyError, user_sql.Unreadable):
+        return []
+    if some is None:
+        return []
+    message = f"The view {o.table} returns only some rows ({some[:60]}): the others are never read."
+    return [warn("relation", message, "Remove that from the view: every page has its own limit.")]
+
+
+def prepared(subject: Subject) -> list[Finding]:
+    """Transactions that were prepared and never finished hold the bound for ever."""
+    found = subject.checks.unfinished(subject)
+    if found is None:
+        return []
+    names, ends = found
+    if not names:
+        return [ok("prepared", "no prepared transaction")]
+    return [
+        error(
+            "prepared",
+            f"Prepared transactions are not finished: {', '.join(names)}; no row after they began is read.",
+            f"{' '.join(ends)} (or COMMIT)",
         )
     ]

@@ -18,7 +18,7 @@ PAIRS = 20
 PATIENCE = 5.0
 """Seconds after which no further pair is checked: without an index each costs a scan."""
 FORMS = 200_000
-"""How many texts are checked for mixed forms."""
+"""The number of texts that are checked for mixed forms."""
 
 
 def plan(subject: Subject) -> list[Finding]:
@@ -46,7 +46,8 @@ def plan(subject: Subject) -> list[Finding]:
 
 
 def round_trip(subject: Subject) -> list[Finding]:
-    """Whether each row's cursor, stored as text and bound back, leads to exactly the next row: tried on neighbours."""
+    """Check that each row's cursor, stored as text and bound back, leads to exactly the next row: tried on
+    neighbours."""
     session = subject.session
     known = session.table.learn()
     if known is None or "mixed" in subject.facts:
@@ -125,7 +126,7 @@ def forms(subject: Subject) -> list[Finding]:
 
 
 def selective(subject: Subject) -> list[Finding]:
-    """How many rows an idle page reads, measured where the database reports it."""
+    """The number of rows that an idle page reads, measured where the database reports it."""
     if subject.options.filter is None or subject.session.table.learn() is None:
         return []
     try:
@@ -142,7 +143,7 @@ def selective(subject: Subject) -> list[Finding]:
 
 
 def _read_and_dropped(subject: Subject) -> str:
-    """How many rows the idle page reads, in words; empty where they are few."""
+    """The number of rows that the idle page reads, in words; empty if they are few."""
     statements = subject.session.table.statements()
     last = subject.idle
     if subject.rows_after(last) <= SMALL:

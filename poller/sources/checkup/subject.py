@@ -80,7 +80,7 @@ class Subject:
 
     @cached_property
     def is_base_table(self) -> bool:
-        """Whether it is a table, not a view or a query."""
+        """True if it is a table, not a view or a query."""
         return self.options.table in self.inspector.get_table_names(schema=self.options.schema_name)
 
     @cached_property
@@ -108,18 +108,18 @@ class Subject:
 
     @cached_property
     def big(self) -> bool:
-        """Whether the table has enough rows for a plan to matter, whether they pass the filter or not."""
+        """True if the table has enough rows for a plan to matter, whether they pass the filter or not."""
         return self.rows_after(None) > SMALL
 
     @cached_property
     def idle(self) -> Cursor | None:
-        """The checkpoint when all is delivered; None where no row passes the filter."""
+        """The checkpoint when all is delivered; None if no row passes the filter."""
         found = self.run(self.session.table.statements().highest()).rows
         return None if not found else Cursor(kind=self.options.cursor_kind, value=str(found[0][0]))
 
     def rows_after(self, at: Cursor | None) -> int:
-        """How many rows of the table are at a cursor or after it, whether they pass the filter or not; counted up to
-        one more than `SMALL`."""
+        """The number of rows of the table that are at a cursor or after it, whether they pass the filter or not;
+        counted up to one more than `SMALL`."""
         statements = self.session.table.statements_of(self.options.columns, filtered=False)
         return sum(
             int(self.run(*statements.lag(interval, SMALL + 1)).rows[0][0]) for interval in statements.ranges(at, None)

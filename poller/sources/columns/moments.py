@@ -45,7 +45,7 @@ class TextForm:
 
     @classmethod
     def of(cls, text: str) -> TextForm | None:
-        """The form of one stored text; None where it is not an ISO 8601 timestamp."""
+        """The form of one stored text; None if it is not an ISO 8601 timestamp."""
         found = _FORM.fullmatch(text)
         if found is None:
             return None
@@ -72,7 +72,7 @@ class TextForm:
 
     @property
     def varies(self) -> bool:
-        """Whether fractions may differ in length: the shorter text then sorts first, as it should. An offset's sign
+        """True if fractions may differ in length: the shorter text then sorts first, as it should. An offset's sign
         sorts before a point and a digit, a `Z` after them."""
         return self.seconds and self.zone != "Z"
 
@@ -96,7 +96,7 @@ class TextForm:
 
     def below(self, moment: datetime) -> str:
         """The greatest text that no row written at `moment` (naive, of the column's zone) or later sorts below: rounded
-        down and, where a writer may round to seconds or less, one unit less. All writers truncate dates and minutes.
+        down and, if a writer may round to seconds or less, one unit less. All writers truncate dates and minutes.
 
         Where fractions may differ in length, one writer may cut them off (CURRENT_TIMESTAMP) and another not, so that a
         later row may sort first: only seconds that are over are complete."""
@@ -166,7 +166,7 @@ def to_zone(moment: datetime, zone: tzinfo) -> datetime:
 
 
 def has_daylight_saving(zone: ZoneInfo) -> bool:
-    """Whether the zone's clocks are ever set back from 2020 on: local times then repeat."""
+    """True if the zone's clocks are ever set back from 2020 on: local times then repeat."""
     first = datetime(2020, 1, 1, tzinfo=UTC)
     offsets = {(first + timedelta(days=10 * i)).astimezone(zone).utcoffset() for i in range(650)}
     return len(offsets) > 1

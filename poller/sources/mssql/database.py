@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import re
 import uuid
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -14,12 +15,14 @@ from sqlalchemy.dialects import mssql
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.errors import SourceError
+from poller.ports import Bound
+from poller.sources.bound import Rule
 from poller.sources.columns import Column, Family
 from poller.sources.database import Dialect, Question, by_value, family_by_type
 from poller.sources.faults import Fault
-from poller.sources.mssql.bound import sampler
 from poller.sources.options import Options
-from poller.sources.sampler import Asked, Sampler
+from poller.sources.sampler import Asked, Sampler, on_copy
 
 _STATES = {
     "HYT00": Fault.TIMEOUT,
@@ -126,7 +129,7 @@ class SqlServer(Dialect):
                 return f"CAST({sql} AS varchar(64))"
 
     def text(self, sql: str, column: Column) -> str:
-        """Of a type that is not known, such as a query's, as wide as any."""
+        """The cast to text; a type that is not known, such as a query's, is as wide as any."""
         return f"CAST({sql} AS nvarchar(max))" if column.family is Family.UNFIT else self.render(sql, column)
 
     def casts(self, column: Column) -> tuple[str, ...]:
@@ -153,3 +156,43 @@ class SqlServer(Dialect):
         if "(229)" in text or "(230)" in text:
             return Fault.FORBIDDEN
         return _STATES.get(state, Fault.DISCONNECTED if error.connection_invalidated else Fault.OTHER)
+
+
+_STANDING = sa.text("SELECT CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS varchar(20))")
+_ROWVERSION = sa.text("""
+SELECT LOWER(CONVERT(varchar(18), MIN_ACTIVE_ROWVERSION(), 2)) AS least, LOWER(CONVERT(varchar(18), @@DBTS, 2)) AS used
+""")
+_TABLE = sa.text("SELECT COUNT(*) FROM sys.tables WHERE object_id = OBJECT_ID(:name) AND is_external = 0")
+_DIRTY = re.compile(r"\b(nolock|readpast|readuncommitted)\b", re.IGNORECASE)
+_NOT_SEEN = "open transactions of SQL Server are not looked at: use a rowversion column, which needs no look"
+_ANY_ROWS = "a view or a query may read another database's rows, whose versions are not counted here: name the table"
+
+
+def sampler(asked: Asked, connection: Connection) -> Sampler | str:
+    """The lowest rowversion that an open transaction has taken; or the reason (a `str`) why only a delay is left.
+
+    Raises: SourceError on a readable secondary, and for a query that reads uncommitted rows or skips locked ones.
+    """
+    o = asked.options
+    if connection.execute(_STANDING).scalar() == "READ_ONLY":
+        raise on_copy("read-only, as a secondary is", o.table)
+    dirty = _DIRTY.search(o.query or "")
+    if dirty is not None:
+        raise SourceError(
+            f"`query` reads with {dirty.group().upper()}: rows that are locked would be skipped, or rows that are"
+            " rolled back delivered.",
+            next_step="Remove the hint.",
+        )
+    if o.cursor_kind != "rowversion+pk":
+        return _NOT_SEEN
+    name = ".".join(f"[{part.replace(']', ']]')}]" for part in (o.schema_name, o.table) if part)
+    if not name or not connection.execute(_TABLE, {"name": name}).scalar():
+        return _ANY_ROWS
+    rule = Rule("exact", "MIN_ACTIVE_ROWVERSION()", asked.column)
+
+    def take(connection: Connection) -> Bound:
+        row = connection.execute(_ROWVERSION).one()  # needs no privilege
+        following = f"{int(row.used, 16) + 1:016x}"
+        return Bound(kind=rule.kind, value=row.least, reason=rule.reason, next=following)
+
+    return Sampler(rule, take)

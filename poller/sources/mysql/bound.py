@@ -13,11 +13,10 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases import catalog
 from poller.databases.samplers import FOUR_BYTES, Reading, SharedSampler, session_of
 from poller.sources.bound import Marked, Rule
-from poller.sources.mysql.look import lacking, look, sessions_statement
+from poller.sources.mysql.look import Turn, Turns, lacking, look, sessions_statement
 from poller.sources.mysql.tracked import APART, Tracked
-from poller.sources.mysql.turn import Turn, Turns
 from poller.sources.sampler import BLOCKS, Asked, Sampler, on_copy, shared
-from poller.sources.user_sql.tables import NO_TABLE, tables
+from poller.sources.user_sql import NO_TABLE, tables
 
 _COUNTER = sa.text(
     "select auto_increment from information_schema.tables"
@@ -114,12 +113,12 @@ def _counted(
 
 
 def may_look(connection: Connection) -> bool:
-    """Whether this session may see all open transactions. Raises what the driver raises where the connection broke."""
+    """True if this session may see all open transactions. Raises what the driver raises where the connection broke."""
     return _may(connection, _MAY_LOOK)
 
 
 def may_recover(connection: Connection) -> bool:
-    """Whether this session may see prepared transactions. Raises as `may_look`."""
+    """True if this session may see prepared transactions. Raises as `may_look`."""
     return _may(connection, _RECOVER)
 
 
@@ -149,7 +148,7 @@ def here(connection: Connection, *, mariadb: bool) -> tuple[Reading | None, tupl
 
 
 def _reading(connection: Connection, row: Any) -> Reading | None:
-    """None where it may lead to another server than
+    """None if it may lead to another server than
     before (behind a proxy the driver's number of the session differs from the server's), could write, or lacks the
     privilege: privileges are fixed when a connection opens, and without PROCESS the server would look idle.
 
@@ -179,7 +178,7 @@ class Engines:
     """What holds the rows.
 
     Attributes:
-        other: a table whose engine is not InnoDB, and the engine, in words; None where there is none.
+        other: a table whose engine is not InnoDB, and the engine, in words; None if there is none.
         unknown: what could not be inspected, in words; None where everything could.
     """
 

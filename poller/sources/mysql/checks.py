@@ -14,8 +14,7 @@ from poller.sources.columns import Column, Family
 from poller.sources.faults import Fault
 from poller.sources.page import Params, Query
 from poller.sources.stamping import Origin
-from poller.sources.user_sql.conditions import compared, parts
-from poller.sources.user_sql.literals import mysql_account
+from poller.sources.user_sql import compared, mysql_account, parts
 
 _STATEMENTS = "SELECT 1 FROM performance_schema.events_statements_current LIMIT 1"
 _READING = frozenset({"SELECT", "USAGE", "PROCESS", "SHOW VIEW", "XA_RECOVER_ADMIN", "REPLICATION CLIENT",
@@ -132,7 +131,7 @@ class MySqlChecks(Checks):
         return f"UTC_TIMESTAMP{digits}" if column.family is Family.TIMESTAMP and zone == "UTC" else ""
 
     def on_update(self, asked: Examined, found: Origin, table: str) -> str:
-        """The column's whole definition with ON UPDATE; empty where that cannot be written."""
+        """The column's whole definition with ON UPDATE; empty if that cannot be written."""
         if any(rule.is_default and "utc" in (rule.sql or "").lower() for rule in found.rules):
             return ""  # ON UPDATE always uses the session's zone
         # An administrator who ran what the check of NULLs proposes must not undo it with this.

@@ -17,14 +17,13 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import urls
-from poller.sources.columns import Column, Family
-from poller.sources.columns.exact import NAIVE_UTC, Exact, exact_of
+from poller.sources.columns import NAIVE_UTC, Column, Exact, Family, exact_of
 from poller.sources.database import Dialect, Look, Place, Question, Runner, Settings, Watch, by_value, family_by_type
 from poller.sources.faults import Fault
 from poller.sources.mysql.bound import here, may_look, may_recover, sampler
 from poller.sources.options import Options
+from poller.sources.rows import CODEC
 from poller.sources.sampler import Asked, Sampler
-from poller.sources.values import CODEC
 
 _NUMBERS = {
     1969: Fault.TIMEOUT,  # MariaDB max_statement_time
@@ -74,7 +73,7 @@ _STRING_CODES = frozenset({15, 16, 249, 250, 251, 252, 253, 254})
 _UTC = "+00:00"
 _OTHER_TEXTS = ("PAD_CHAR_TO_FULL_LENGTH", "EMPTY_STRING_IS_NULL")
 """Modes under which texts are other ones: with spaces at their end, or no value."""
-_JSON = re.compile(
+JSON_COLUMN = re.compile(
     r"^\s*`((?:[^`]|``)+)` (?:json\b|longtext\b.*\bCHECK \(json_valid\(`\1`\)\))", re.IGNORECASE | re.MULTILINE
 )
 
@@ -219,7 +218,7 @@ class MySql(Dialect):
 
     def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
         """The collations as the server derives them, also without a row; of a table also when it was made, which each
-        change of its definition and each renaming sets anew, its engine and, for who may see it, its number."""
+        change of its definition and each renaming sets again, its engine and, for who may see it, its number."""
         columns = [look.columns[name] for name in texts]
         derived = [f"COLLATION((SELECT {column} FROM {look.relation} LIMIT 0))" for column in columns]  # noqa: S608
         if look.table is None:
@@ -300,7 +299,7 @@ class MySql(Dialect):
     def json_columns(self, table: str, schema: str | None, run: Runner) -> frozenset[str]:
         """In MariaDB JSON is LONGTEXT with a check."""
         made = str(run(f"SHOW CREATE TABLE {table if schema is None else f'{schema}.{table}'}").rows[0][1])
-        return frozenset(name.replace("``", "`") for name in _JSON.findall(made))
+        return frozenset(name.replace("``", "`") for name in JSON_COLUMN.findall(made))
 
     @contextlib.contextmanager
     def lenient(self, dbapi: Any) -> Iterator[None]:

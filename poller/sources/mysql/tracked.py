@@ -20,14 +20,13 @@ from sqlalchemy.engine import Connection
 from poller.databases.samplers import Sample
 from poller.sources.bound import SHOWS_HOLDER_AFTER
 from poller.sources.columns.moments import remembered
-from poller.sources.followed import Followed
-from poller.sources.mysql.look import Look, look, still_quiet, utc
-from poller.sources.mysql.turn import WAIT, Turn, Turns
+from poller.sources.mysql.look import WAIT, Look, Turn, Turns, look, still_quiet, utc
+from poller.sources.sampler import Followed
 
 APART = 0.11
 """innodb_trx does not refresh while anybody reads it more often than every 0.1 s."""
 AGAIN = 4
-"""How many more looks a sample takes where innodb_trx was stale and the server has no named locks: then pollers of one
+"""The further reads that a sample takes if innodb_trx was stale and the server has no named locks: then pollers of one
 server keep it stale for each other. With a lock one is enough: only our own look was too early."""
 OTHERS = "other pollers of this server"
 WAITED = (
@@ -59,7 +58,7 @@ class _Open:
     user: str
 
     def same(self, trx: Trx) -> bool:
-        """Whether a transaction seen now may be one seen then. It gets its id at its first write, and a statement that
+        """True if a transaction seen now may be one seen then. It gets its id at its first write, and a statement that
         was running may have begun it; only a difference proves that it is another one."""
         if not self.transactions:
             return True
@@ -89,11 +88,11 @@ class Tracked(Followed[int, _Open]):
 
     @property
     def replica(self) -> bool:
-        """Whether a replica's thread was seen at the last look."""
+        """True if a replica's thread was seen at the last look."""
         return self._looked.replica
 
     def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:
-        """One sample; the last one, where it is too young for another. While all sessions are idle, none is."""
+        """One sample; the last one, if it is too young for another. While all sessions are idle, none is."""
         left_out = frozenset(map(int, own))
         quiet = self._quiet(connection, left_out)
         if quiet is not None:
@@ -139,7 +138,7 @@ class Tracked(Followed[int, _Open]):
         return self._last
 
     def _missed(self, connection: Connection, *, later: bool) -> Sample:
-        """Without a look: the last one's result, at its present age."""
+        """The last sample's result, at its present age."""
         self.began = time.monotonic()
         clock = utc(connection.exec_driver_sql("select now(6)").scalar_one())
         last = self._last

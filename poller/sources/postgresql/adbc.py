@@ -26,7 +26,7 @@ from poller import forks
 from poller.sources.arrow import adbc
 
 CONNECT_TIMEOUT = 10
-"""Seconds, where the first connection has no limit."""
+"""Seconds, if the first connection has no limit."""
 _CANCELED = "57014"
 SERVER = """concat_ws('/', coalesce(host(inet_server_addr()), 'local'), current_setting('port'),
  date_part('epoch', pg_postmaster_start_time()), current_database(), current_user, session_user,
@@ -66,7 +66,7 @@ def _ended() -> OperationalError:
 
 class _Worker:
     """A thread that does one job after the other. It is kept: Arrow's memory is kept per thread, and costs a fifth of a
-    page where each page has a new one. Raises (here): RuntimeError, where no thread can be started."""
+    page if each page has a new one. Raises (here): RuntimeError, if no thread can be started."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()

@@ -29,12 +29,12 @@ from poller.sources.facts import TableChanged
 from poller.sources.page import Params, Query, Range, Statements
 from poller.sources.postgresql.adbc import HERE, SERVER, AdbcSession, Unusable
 from poller.sources.postgresql.json import marks_json
-from poller.sources.user_sql.literals import literal
+from poller.sources.user_sql import literal
 
 logger = logging.getLogger("poller")
 
 FEW = 500
-"""Pages of at most so many rows come by psycopg: COPY has its own cost. While there are no more, one such page says
+"""The most rows of a page that comes by psycopg: COPY has its own cost. While there are no more, one such page says
 whether there are."""
 AGAIN_AFTER = 60.0
 """Seconds for which ADBC is not tried after it failed."""
@@ -336,7 +336,7 @@ class _Select:
     quoted: tuple[str, ...]
 
     def query(self, limit: int, *, here: bool = False) -> tuple[Query, Params]:
-        """The statement for at most so many rows; `here`: with the session, as one more column."""
+        """The statement for at most `limit` rows; `here`: with the session, as one more column."""
         quoted = list(zip(self.quoted, self.columns.kinds, strict=True))
         deep = [f"coalesce(array_ndims({column}) > 1, false)" for column, kind in quoted if kind.item]
         after = [" OR ".join(deep)] * self.flagged + [HERE] * here
@@ -528,7 +528,7 @@ class ArrowPages(Tables):
         if database.driver_connection().info.parameter_status("server_encoding") == "SQL_ASCII":
             raise Unusable("the database has the encoding SQL_ASCII")
         if not reader.bounding.holds_session():
-            raise Unusable("a pooler stands between, so another connection may lead elsewhere")
+            raise Unusable("a pooler is between, so another connection may lead elsewhere")
 
     def _server_of(self, reader: Reader) -> str:
         place = reader.database.place()

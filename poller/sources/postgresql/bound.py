@@ -4,18 +4,18 @@ snapshot (sources.md, "Rows that commit late")."""
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from poller.databases.samplers import Reading, SharedSampler, Tracker
-from poller.errors import ConfigError
+from poller.errors import ConfigError, SourceError
 from poller.ports import Bound
 from poller.sources.bound import OPEN_TOO_LONG, SHOWS_HOLDER_AFTER, Marked, Rule
-from poller.sources.columns import Family
-from poller.sources.columns.uniqueness import quoted
+from poller.sources.columns import Family, quoted
 from poller.sources.facts import TableChanged
 from poller.sources.postgresql.origin import origin
 from poller.sources.postgresql.samples import Exact, Observed, leads_to, refuse_standby
@@ -63,6 +63,9 @@ select case when s.is_called then s.last_value + 1 else s.last_value end, q.seqc
   from {name} as s, pg_sequence as q where q.seqrelid = cast(:sequence as regclass)
 """
 """The next value, and what makes it one that no session hands out later."""
+_MARKS = 256
+"""So many values of a counter are kept at most, while a transaction is open; of more, every other one goes."""
+_NOT_YET = "it is not known yet which changes they wrote"
 RARELY = 60.0
 """Seconds between two samples from which on they do not show for how long a transaction is open."""
 REFRESHED = (
@@ -72,22 +75,47 @@ REFRESHED = (
 """What to do about a materialized view."""
 
 
+_NEXT_XID = sa.text(
+    """
+select pg_snapshot_xmin(s)::text as xmin, pg_snapshot_xmax(s)::text as xmax, pg_is_in_recovery() as standby,
+       pg_snapshot_xmax(s)::text::bigint + age(pg_snapshot_xmax(s)::xid) as following
+  from pg_current_snapshot() as s
+""".replace("::", "\\:\\:")
+)
+"""As `_XMIN`, and a number that no transaction had at the snapshot: xmax is the last one that ENDED and one more, and
+transactions that run have higher numbers. `age` counts up to the next number that is handed out, and hands out none."""
+
+
 class _Xmin:
     """For a column `xid8 DEFAULT pg_current_xact_id()`: all below the snapshot's xmin has ended, prepared or not."""
 
-    def __init__(self, rule: Rule, table: str) -> None:
+    statement: ClassVar[sa.TextClause] = _XMIN
+
+    def __init__(self, rule: Rule, asked: Asked) -> None:
         self._rule = rule
-        self._table = table
+        self._table = asked.options.table or ""
+        self._highest = asked.highest
+        self._above: str | None = None
+        """The greatest id of a row, if the server had not handed it out when it was asked."""
+        self._looked = float("-inf")
         self._value: str | None = None
         self._since = 0.0
         self._sampled = float("-inf")
 
     def take(self, connection: Connection) -> Bound:
         """One statement: the oldest transaction id that is still open anywhere in the cluster. Since when it is open is
-        what the samples show; who samples rarely asks, where that may be seen."""
-        row = connection.execute(_XMIN).one()
-        refuse_standby(row, self._table)
+        what the samples show; who samples rarely asks, if that may be seen. Now and then, before it, the greatest id
+        of a row: a copy of another server's rows waits until this one has come as far."""
         now = time.monotonic()
+        if now - self._looked > RARELY:
+            self._looked, self._above = now, connection.execute(self._highest).scalar()
+        return self._bound(connection, connection.execute(self.statement).one())
+
+    def _bound(self, connection: Connection, row: Any) -> Bound:
+        now = time.monotonic()
+        refuse_standby(row, self._table)
+        if self._above is not None and int(self._above) < int(row.xmax):
+            self._above = None
         rarely, self._sampled = now - self._sampled > RARELY, now
         if row.xmin != self._value:
             self._value, self._since = row.xmin, now
@@ -96,10 +124,54 @@ class _Xmin:
             writer = connection.execute(_WRITER, {"xid": row.xmin}).first()
             age = max(age, float(writer.open_for or 0.0) if writer is not None else 0.0)
         bound = Bound(kind=self._rule.kind, value=row.xmin, reason=self._rule.reason, next=row.xmax)
+        if self._above is not None:
+            name = self._rule.column.name
+            why = (
+                f"{name} goes up to {self._above}, and the server has handed out transaction ids below {row.xmax} only:"
+                " the rows are from another server, or from before a restore, and wait until it has come as far; to"
+                f" read them now, set {name} of the rows from {row.xmax} on to pg_current_xact_id()"
+            )
+            return replace(bound, held_by=f"rows with transaction ids up to {self._above}", reason=why)
         if row.xmin == row.xmax or age < SHOWS_HOLDER_AFTER:
             return bound
         who = (writer and writer.who) or f"transaction {row.xmin}"
         return replace(bound, age_seconds=age, held_by=who, reason=f"{OPEN_TOO_LONG}; {bound.reason}")
+
+
+class _ChangeTable(_Xmin):
+    """For the numbers of a change table. A trigger draws one after its row was written, so its transaction has its
+    number before: all changes below a value of the counter are there once the transactions below a number have ended
+    that was handed out to none when the counter was read.
+
+    A person who writes a change by hand calls `pg_current_xact_id()` first.
+    """
+
+    statement: ClassVar[sa.TextClause] = _NEXT_XID
+
+    def __init__(self, rule: Rule, asked: Asked, counter: Callable[[Connection], int]) -> None:
+        super().__init__(rule, asked)
+        self._counter = counter
+        self._marks: list[tuple[int, int]] = []
+        """Values of the counter, each with a number above those of all transactions that may have drawn a lower one."""
+
+    def take(self, connection: Connection) -> Bound:
+        """Each statement in its own snapshot, the counter first."""
+        value = self._counter(connection)
+        row = connection.execute(self.statement).one()
+        xmin, following = int(row.xmin), int(row.following)
+        if self._marks and (value < self._marks[-1][0] or following < self._marks[-1][1]):
+            self._marks = []  # the server went back
+        self._marks.append((value, following))
+        bound = replace(self._bound(connection, row), next=str(value))
+        settled = [at for at, (_, above) in enumerate(self._marks) if above <= xmin]
+        if settled:
+            self._marks = self._marks[settled[-1] :]
+        if len(self._marks) > _MARKS:
+            self._marks = [self._marks[0], *self._marks[1:-1:2], self._marks[-1]]
+        if settled:
+            return replace(bound, value=str(self._marks[0][0]))
+        who = bound.held_by or "transactions that were open at the first sample"
+        return replace(bound, value=None, held_by=who, reason=_NOT_YET, cold=True)
 
 
 def sampler(asked: Asked, connection: Connection) -> Sampler | str:
@@ -115,9 +187,11 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
         raise ConfigError(f"`bound` is {wanted}, but {found.reason}.", key="bound", next_step=REFRESHED)
     if found is not None:
         return found.reason
+    if o.capture and name is not None:
+        return _of_changes(asked, connection, name)
     if o.cursor_kind == "xid8+pk":
         rule = Rule("exact", "the snapshot's xmin", asked.column)
-        return Sampler(rule, _Xmin(rule, o.table or "").take)
+        return Sampler(rule, _Xmin(rule, asked).take)
     ignored, reason = o.bound_ignore_users, "asked for"
     if wanted == "strict":
         kind = "observed-strict"
@@ -143,13 +217,57 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
     return _counted(asked, Rule(kind, reason, asked.column, o.extra_delay, "counts"), samples, connection, name)
 
 
+def _of_changes(asked: Asked, connection: Connection, name: str) -> Sampler:
+    """For the change table `name`. A delay would pass changes unseen, so there is no way around what is missing."""
+    made = _sequence_of(asked, connection, name)
+    if isinstance(made, str):
+        raise SourceError(
+            f"{asked.options.table}: no safe bound for its changes: {made}.",
+            table=asked.options.table or "",
+            next_step="Run poller capture NAME --install as the user who made it: it grants the poller's user what it"
+            " needs.",
+        )
+    rule = Rule("exact", "the counter of changes, and the transactions that were open when it was read", asked.column)
+    return Sampler(rule, _ChangeTable(rule, asked, made).take)
+
+
 def _counted(
     asked: Asked, rule: Rule, samples: SharedSampler, connection: Connection, name: str | None
 ) -> Sampler | str:
     """For integers that a sequence hands out, in the table `name`."""
-    column = asked.column
     if name is None:
         return "the column of a query has no sequence"
+    following = _sequence_of(asked, connection, name)
+    if isinstance(following, str):
+        return following
+
+    def take(connection: Connection) -> Marked:
+        at = following(connection)
+        return Marked(at, samples.take(connection), at)
+
+    return Sampler(replace(rule, reason=f"the sequence {following.name}; {rule.reason}"), take, samples)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """A sequence that hands out the numbers of a column, one after the other. `made`: cache, step and cycle."""
+
+    name: str
+    value: sa.TextClause
+    made: tuple[Any, ...]
+
+    def __call__(self, connection: Connection) -> int:
+        """The first number that was not handed out yet. Raises: TableChanged, if the sequence does not say that any
+        more."""
+        at, *others = connection.execute(self.value, {"sequence": self.name}).one()
+        if tuple(others) != self.made:
+            raise TableChanged
+        return int(at)
+
+
+def _sequence_of(asked: Asked, connection: Connection, name: str) -> _Sequence | str:
+    """The sequence of the cursor's column, or why there is none whose numbers come in order."""
+    column = asked.column
     if column.family is not Family.INTEGER:
         return f"the column {column.name} holds no integers, so no sequence fills it"
     sequence = connection.execute(_SEQUENCE, {"name": name, "column": column.name}).scalar_one_or_none()
@@ -169,19 +287,11 @@ def _counted(
         return f"the sequence {sequence} does not only grow"
     text = str(sequence).replace(":", "\\:")  # quoted by the database, where that is needed
     value = sa.text(_VALUE.replace("{name}", text))
-
-    def take(connection: Connection) -> Marked:
-        """Raises: TableChanged, if the sequence does not say any more which value was not handed out yet."""
-        at, *others = connection.execute(value, {"sequence": sequence}).one()
-        if others != [made.seqcache, made.seqincrement, made.seqcycle]:
-            raise TableChanged
-        return Marked(int(at), samples.take(connection), int(at))
-
-    return Sampler(replace(rule, reason=f"the sequence {sequence}; {rule.reason}"), take, samples)
+    return _Sequence(str(sequence), value, (made.seqcache, made.seqincrement, made.seqcycle))
 
 
 def here(connection: Connection) -> tuple[Reading | None, tuple[Any, ...]]:
-    """This connection, for sharing samples, and what the server says of where it leads. The first is None where it may
+    """This connection, for sharing samples, and what the server says of where it leads. The first is None if it may
     lead to another server than before (a pooler: the driver's number of the session then differs), does not show when
     it began, or could write. Raises what the driver raises."""
     row = connection.exec_driver_sql(_HERE).one()

@@ -17,17 +17,15 @@ from sqlalchemy.exc import DataError, DBAPIError
 
 from poller.databases.samplers import session_of
 from poller.errors import ConfigError
-from poller.sources.columns import Column, Family
-from poller.sources.columns.exact import Exact, exact_of
-from poller.sources.columns.uniqueness import Reflected, connection_of
+from poller.sources.columns import Column, Exact, Family, Reflected, connection_of, exact_of
 from poller.sources.database import Dialect, Form, Look, PageForm, Place, Question, Records, Runner, Settings, Watch
 from poller.sources.faults import Fault
 from poller.sources.options import Options
 from poller.sources.postgresql import json as json_values
-from poller.sources.postgresql import keys, where
+from poller.sources.postgresql import keys
 from poller.sources.postgresql.bound import here, sampler
+from poller.sources.rows import Documents, Reread, converted, plain
 from poller.sources.sampler import Asked, Sampler
-from poller.sources.values import Documents, Reread, converted, plain
 
 _KINDS_OF = {
     Family.TIMESTAMPTZ: {1184: "timestamp with time zone"},
@@ -140,18 +138,18 @@ class PostgreSql(Dialect):
         return home.ArrowPages(what, own_engine=own_engine)
 
     def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
-        """In the words of `where`."""
-        return where.question(options)
+        """In the words of `keys`."""
+        return keys.question(options)
 
     def leaves_schema(self, options: Options) -> bool:
         """Also if a query names tables or functions without one."""
         if options.query is not None:
-            return where.unqualified(options.query) != ((), ())
+            return keys.unqualified(options.query) != ((), ())
         return super().leaves_schema(options)
 
     def reached(self, driver: Any) -> dict[str, Any]:
         """As they were given to libpq."""
-        return where.reached(getattr(driver, "info", None))
+        return keys.reached(getattr(driver, "info", None))
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
         """Keepalives end the wait for a server that vanished; no prepared statements: a new column would break them."""
@@ -180,7 +178,7 @@ class PostgreSql(Dialect):
             _each_statement(connection)
 
     def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
-        """As when it began. Locks of the session go too: nobody would release them."""
+        """Restore the session as it began. Its locks go too: nothing else would release them."""
         again = ["RESET SESSION AUTHORIZATION", "RESET ALL", "SELECT pg_advisory_unlock_all()"]
         connection.exec_driver_sql("; ".join([*again, _settings(connection, timeout)]))
         return True
@@ -261,11 +259,18 @@ class PostgreSql(Dialect):
         return sampler(asked, connection)
 
     def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
-        """Which collation each text has, as the server derives it, also without a row; a version may change when the
-        server is started anew."""
+        """The rows of the catalog that say what a table's key is, so that a key that is unique no longer is seen; of a
+        primary key the page itself asks for its index. Which collation each text has, as the server derives it, also
+        without a row; a version may change when the server is restarted."""
         types = _with_places(look)
+        watch = Watch(types=types)
+        if look.proven is not None:
+            table, wanted = look.proven, keys.named(look.table or "", look.schema, look.columns)
+            guarded = table.index is not None and set(table.primary) == set(look.keys)
+            guard = keys.GUARD.format(index=table.index) if guarded else ""
+            watch = replace(watch, sql=keys.VERSION, params=wanted, found=(table.version,), guard=guard)
         if not texts:
-            return Watch(types=types)
+            return watch
         columns = [look.columns[name] for name in texts]
         derived = [f"pg_collation_for((SELECT {column} FROM {look.relation} LIMIT 0))" for column in columns]  # noqa: S608
         version = "pg_collation_actual_version(cast(cast({} as regcollation) as oid))"
@@ -279,7 +284,9 @@ class PostgreSql(Dialect):
             name: " ".join(filter(None, (str(one).strip('"'), of)))
             for name, one, of in zip(texts, names, versions, strict=True)
         }
-        return Watch(f"SELECT {', '.join(derived)}", found=tuple(names), collations=collations, types=types)
+        if not watch.sql:
+            watch = replace(watch, sql=f"SELECT {', '.join(derived)}", found=tuple(names))
+        return replace(watch, collations=collations)
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
         """The types as the server describes them, domains by their base type; also for a query without rows."""
@@ -366,7 +373,7 @@ class PostgreSql(Dialect):
         return json_values.keeping()
 
     def fetch_leniently(self, result: CursorResult[Any]) -> Reread:
-        """From what the server sent, where the driver keeps it."""
+        """From what the server sent, if the driver keeps it."""
         kept = getattr(result.cursor, "pgresult", None)
         return super().fetch_leniently(result) if kept is None else _from_text(result.cursor, kept)
 

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any, cast
 
 from poller.ports import IntervalText, JsonText
-from poller.sources.values import Documents
+from poller.sources.rows import Documents
 
 orjson: Any = None
 with contextlib.suppress(ImportError):
@@ -115,7 +115,7 @@ def has_months(text: str) -> bool:
 
 
 class _Keeping(threading.local):
-    """Where this thread's documents are kept; None where nobody wants them."""
+    """The place where this thread's documents are kept; None if no caller wants them."""
 
     documents: Documents | None = None
 

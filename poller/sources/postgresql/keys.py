@@ -1,17 +1,37 @@
-"""What PostgreSQL's catalog says of a table's columns and keys, in our own words: SQLAlchemy's come with JSON in them,
-which a connection may return as text, or by a parser of the application's own."""
+"""What PostgreSQL's catalog says of a table's columns and keys, in our own words (SQLAlchemy's come with JSON in them,
+which a connection may return as text, or by a parser of the application's own), and what a configuration's
+names mean."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import URL, Connection
 
 from poller.databases import catalog
-from poller.sources.columns.uniqueness import Reflected, quoted
+from poller.sources import user_sql
+from poller.sources.columns import Reflected, quoted
+from poller.sources.database import GONE, Question
+from poller.sources.identity import identify
+from poller.sources.options import Options
 
-_COLUMNS = sa.text("""
+VERSION = """
+select concat_ws(' ', t.oid, t.relhassubclass,
+       (select string_agg(concat(i.indexrelid, '/', i.xmin), ' ' order by i.indexrelid)
+          from pg_index i where i.indrelid = t.oid and i.indisunique),
+       (select string_agg(concat(a.attnum, '/', a.xmin), ' ' order by a.attnum)
+          from pg_attribute a where a.attrelid = t.oid and a.attname = any(cast(:columns as text[]))))
+  from pg_class t where t.oid = to_regclass(:name)
+"""
+"""Which rows of the catalog say that these columns are unique and NOT NULL: while it stays, they are."""
+GUARD = f"CAST(coalesce(CAST(pg_index_has_property({{index}}, 'clusterable') AS text), '{GONE}') AS boolean)"
+"""True while there is an index of this number, else an error. It is asked once per statement, and costs no lookup. The
+statement locks the table before, so that no constraint goes while it runs. No column of a primary key may be NULL or
+change its type or collation while its index lasts."""
+_COLUMNS = sa.text(
+    """
 with recursive made (number, type, digits, firm) as (
     select a.attnum, a.atttypid, a.atttypmod, a.attnotnull
       from pg_attribute a join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p', 'f', 'v', 'm')
@@ -34,14 +54,19 @@ with recursive made (number, type, digits, firm) as (
 )
 select cast(a.attname as text) as name, bool_or(m.firm) as firm, nullif(max(m.digits), -1) as digits,
        coalesce(bool_and(k.firm), true) as kept, r.relkind in ('r', 'p') as is_base,
-       r.relkind <> 'p' and exists (select from family f where f.oid <> r.oid) as inherited
+       r.relkind <> 'p' and exists (select from family f where f.oid <> r.oid) as inherited, ({version}) as version,
+       (select n.conindid from pg_constraint n where n.conrelid = r.oid and n.contype = 'p') as key_index,
+       (select array_agg(cast(k.attname as text)) from pg_constraint n
+          join pg_attribute k on k.attrelid = n.conrelid and k.attnum = any(n.conkey)
+         where n.conrelid = r.oid and n.contype = 'p') as primary_key
   from made m join pg_class r on r.oid = to_regclass(:name)
   join pg_attribute a on a.attrelid = r.oid and a.attnum = m.number
   left join kept k on k.name = a.attname
  group by a.attname, m.number, r.oid, r.relkind order by m.number
-""")
-"""Of each column: its name, whether it or its domain is NOT NULL, the number in parentheses after its type, and whether
-NOT NULL is enforced in all that a SELECT of the table reads: children may lack it, foreign tables only declare it, and
+""".replace("{version}", VERSION)
+)
+"""For each column: its name, if it or its domain is NOT NULL, the number in parentheses after its type, and if NOT
+NULL is enforced in all that a SELECT of the table reads: children may lack it, foreign tables only declare it, and
 it may be NOT VALID."""
 _UNIQUE = sa.text("""
 select array_agg(cast(a.attname as text) order by k.n) as columns, i.indisprimary as is_primary, not bool_or(
@@ -72,14 +97,27 @@ select cast(c.relname as text) from pg_index i join pg_class c on c.oid = i.inde
 
 
 def reflected(connection: Connection, table: str, schema: str | None, names: Sequence[str]) -> Reflected:
-    """Of each column whether it is NOT NULL, and the digits of a second, for drivers that do not report them; the
+    """For each column, whether it is NOT NULL, and the digits of a second, for drivers that do not report them; the
     server's description of a result has the types."""
-    rows = catalog.rows(connection, _COLUMNS, {"name": quoted(table, schema), "columns": sorted(set(names))})
+    rows = catalog.rows(connection, _COLUMNS, named(table, schema, names))
     columns = {
         row.name: {"name": row.name, "nullable": None if row.firm > row.kept else not row.firm, "digits": row.digits}
         for row in rows
     }
-    return Reflected(columns, any(row.is_base for row in rows), any(row.inherited for row in rows))
+    one = next(iter(rows), None)
+    return Reflected(
+        columns,
+        any(row.is_base for row in rows),
+        any(row.inherited for row in rows),
+        None if one is None else str(one.version),
+        () if one is None else tuple(one.primary_key or ()),
+        None if one is None else one.key_index,
+    )
+
+
+def named(table: str, schema: str | None, columns: Iterable[str]) -> dict[str, Any]:
+    """The parameters of `VERSION`."""
+    return {"name": quoted(table, schema), "columns": sorted(set(columns))}
 
 
 def unique_sets(connection: Connection, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
@@ -92,3 +130,84 @@ def unique_sets(connection: Connection, table: str, schema: str | None) -> tuple
 def invalid_indexes(connection: Connection, table: str, schema: str | None) -> set[str]:
     """See `Dialect.invalid_indexes`."""
     return {str(name) for (name,) in catalog.rows(connection, _INVALID, {"name": quoted(table, schema)})}
+
+
+# ----------------------------------------------------------------------------------------- the names of a configuration
+# Which database, schema, table and server PostgreSQL means by the names of a configuration.
+
+_SERVER = """
+(SELECT system_identifier FROM pg_control_system()) || '/' || CASE WHEN NOT pg_is_in_recovery()
+  THEN CAST(CAST(CAST('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS bit(32)) AS integer) AS text) END
+"""
+"""The cluster and its timeline. Any role may ask; a managed server may forbid it."""
+_TABLE = """
+SELECT current_database(), n.nspname, 'oid ' || c.oid, {server}
+  FROM (SELECT to_regclass(:name) AS found) AS t
+  LEFT JOIN pg_class c ON c.oid = t.found LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
+"""
+_QUERY = """
+SELECT current_database(),
+       CASE WHEN :whole OR EXISTS (SELECT FROM unnest(CAST(:functions AS text[])) AS f (name)
+                                    WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name
+                                                         AND p.pronamespace = CAST('pg_catalog' AS regnamespace)))
+            THEN array_to_string(current_schemas(false), ', ')
+            ELSE (SELECT string_agg(DISTINCT n.nspname, ', ' ORDER BY n.nspname)
+                    FROM unnest(CAST(:names AS text[])) AS t (name)
+                    JOIN pg_class c ON c.oid = to_regclass(t.name) JOIN pg_namespace n ON n.oid = c.relnamespace)
+       END, NULL, {server}
+"""
+
+
+def question(options: Options) -> Question:
+    """What asks for them."""
+    servers = (_SERVER, "NULL")
+    if options.table is not None:
+        return Question(_TABLE, {"name": quoted(options.table, options.schema_name)}, servers, finds_table=True)
+    found = unqualified(options.query or "")
+    names, functions = found or ((), ())
+    params = {"whole": found is None, "names": list(names), "functions": list(functions)}
+    return Question(_QUERY, params, servers)
+
+
+def unqualified(query: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """What a query names without a schema: tables, quoted, and functions; None where the whole search path counts: the
+    query cannot be parsed, or a function that it names with its schema may read anything.
+
+    The name of a common table expression counts too: inside of it, it may be a table's.
+    """
+    try:
+        tree = user_sql.parse(query, "postgresql")
+    except user_sql.Unreadable:
+        return None
+    from sqlglot import exp
+
+    functions = set()
+    for function in tree.find_all(exp.Anonymous):
+        if isinstance(function.parent, exp.Dot) or not isinstance(function.this, str):
+            return None
+        functions.add(_folded(function.this))
+    names = set()
+    for table in tree.find_all(exp.Table):
+        if table.db:
+            if isinstance(table.this, exp.Anonymous):
+                return None
+            continue
+        if not isinstance(table.this, exp.Identifier):
+            continue  # a function
+        names.add(quoted(table.name if table.this.quoted else _folded(table.name)))
+    return tuple(sorted(names)), tuple(sorted(functions))
+
+
+def _folded(name: str) -> str:
+    """As PostgreSQL folds an unquoted name: ASCII letters only."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
+
+
+def reached(info: Any) -> dict[str, Any]:
+    """Host and port as given to libpq, all of them, not the one that answered: after a fail-over that is another."""
+    given = info.get_parameters() if hasattr(info, "get_parameters") else getattr(info, "dsn_parameters", {})
+    host = given.get("hostaddr") or given.get("host")
+    if not host:
+        return {}
+    found = identify(URL.create("postgresql", query={"host": host, "port": given.get("port") or ""}))
+    return {"database.host": found.host, "database.port": found.port}

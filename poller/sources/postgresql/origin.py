@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
-from poller.sources.user_sql.tables import NO_TABLE
+from poller.sources.user_sql import NO_TABLE
 
 _RELATION = """
 select c.oid, cast(c.relkind as text) as kind, cast(a.attname as text) as column,
@@ -84,7 +84,7 @@ select r.oid from unnest(cast(:roots as oid[])) as r (oid) where r.oid not in (s
 _NAME_OF = sa.text("select cast(cast(cast(:oid as oid) as regclass) as text)")
 
 DEEPEST = 20
-"""How many views over views are followed."""
+"""The number of views over views that are followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Standing(NamedTuple):
 
 
 def origin(connection: Connection, table: str | None, query: str | None, column: str) -> tuple[Standing, Origin | None]:
-    """What the server is; and None where its own transactions write the rows straight into what is read.
+    """What the server is; and None if its own transactions write the rows straight into what is read.
 
     Args:
         table: its quoted name; or query: the user's SQL. column: the cursor's, not quoted.
@@ -275,7 +275,7 @@ _CALLED = re.compile(r'"((?:[^"]|"")+)"\(|([^\W\d][\w$]*)\(')
 
 
 def unseen(connection: Connection, query: str, column: str) -> str | None:
-    """Why it cannot be known that the rows of a query are this server's; None where they come from no function.
+    """Why it cannot be known that the rows of a query are this server's; None if they come from no function.
 
     Args:
         column: the cursor's; the other columns of the query are left out. Raises: what the driver raises.
@@ -307,7 +307,7 @@ def unseen(connection: Connection, query: str, column: str) -> str | None:
 
 
 def _is_value(node: Any) -> bool:
-    """Whether a subquery is one value, not the rows of a WITH clause."""
+    """True if a subquery is one value, not the rows of a WITH clause."""
     return node.get("Parent Relationship") == "InitPlan" and not str(node.get("Subplan Name", "")).startswith("CTE ")
 
 

@@ -21,9 +21,8 @@ from sqlalchemy.engine import Connection
 from poller.databases.samplers import Remembering, Sample, session_of
 from poller.sources.bound import SHOWS_HOLDER_AFTER
 from poller.sources.columns.moments import remembered
-from poller.sources.followed import Followed
-from poller.sources.sampler import on_copy
-from poller.sources.user_sql.literals import literal
+from poller.sources.sampler import Followed, on_copy
+from poller.sources.user_sql import literal
 
 _OWN = """not coalesce({a}pid = any(cast(:own_pids as integer[])) and {a}pid || '@'
         || to_char({a}backend_start at time zone 'UTC', 'YYYYMMDDHH24MISSUS') = any(cast(:own as text[])), false)"""
@@ -32,7 +31,7 @@ not see, it is another session."""
 
 
 _PREPARES = "coalesce(current_setting('max_prepared_transactions', true), '') <> '0'"
-"""Whether there can be prepared transactions. The setting is the server's, for as long as it runs, which does not start
+"""True if there can be prepared transactions. The setting is the server's, for as long as it runs, which does not start
 with 0 while there are some."""
 
 
@@ -68,7 +67,7 @@ select pid, usename, state, application_name, backend_type,
    and {own}
  order by since limit 1
 """)
-"""Of the same sessions as the bound: an apply worker holds it as a client does."""
+"""The same sessions as the bound's: an apply worker holds it as a client does."""
 _NAMES = sa.text("""
 select pid, usename, application_name from pg_stat_activity where pid = any(cast(:pids as integer[])) order by pid
 """)
@@ -86,9 +85,9 @@ select statement_timestamp() as clock, coalesce(array_agg(l.virtualxid || '@' ||
     "a.",
 )
 AGAIN = 3
-"""How many more looks a sample may take, where the first is not enough."""
+"""The further reads that a sample may take, if the first is not enough."""
 SAMPLES_APART = 0.001
-"""How many seconds they are apart."""
+"""The number of seconds that they are apart."""
 NEAR = timedelta(milliseconds=20)
 """A bound this close to the clock needs no further look."""
 
@@ -99,7 +98,7 @@ _ONE_SESSION = "poller_one_session"
 
 
 def leads_to(connection: Connection, pid: int) -> bool:
-    """Whether the driver's number of this session is the server's, `pid`: behind a pooler it is another. Kept with the
+    """True if the driver's number of this session is the server's, `pid`: behind a pooler it is another. Kept with the
     connection."""
     known: bool = session_of(connection) == pid
     connection.info[_ONE_SESSION] = known
@@ -163,7 +162,7 @@ class Observed(Followed[str, datetime | None]):
     it. Needs no privilege. `strict` follows sessions, not transactions, so that several transactions in one message
     do not look like one that ended.
 
-    What is open is the time of the last look that did not show it; None where there was none.
+    What is open is the time of the last look that did not show it; None if there was none.
     """
 
     state = "in a transaction"
@@ -173,7 +172,7 @@ class Observed(Followed[str, datetime | None]):
         self.kind = "observed-strict" if strict else "observed"
         self._strict = strict
         self._prepares = True
-        """Whether there can be prepared transactions, as the last look showed."""
+        """True if there can be prepared transactions, as the last look showed."""
 
     def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:  # noqa: ARG002 - all are
         """A few looks, a moment apart: what was open at the first has often ended by the last, and what began in
@@ -254,7 +253,7 @@ def refuse_standby(row: Any, table: str = "") -> None:
 
 
 def prepared(connection: Connection) -> tuple[str, str] | None:
-    """The holder and what to do, where a prepared transaction exists: its rows may appear at any time."""
+    """The holder and what to do, if a prepared transaction exists: its rows may appear at any time."""
     row = connection.execute(_PREPARED).one_or_none()
     if row is None:
         return None

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
-from poller.sources.columns.uniqueness import quoted
+from poller.sources.columns import quoted
 from poller.sources.postgresql.origin import comes_from
 from poller.sources.stamping import (
     Origin,
@@ -179,9 +179,9 @@ def server(connection: Connection, watched: Watched, found: Origin, at: Sequence
 
 
 def _offsets_of_setting(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
-    """Of a zone that `timezone` is set to. There `CET` is the zone, with summer time; after AT TIME ZONE it is the
-    abbreviation, without it. So the server is not asked about names that Python knows. A setting's distance has the
-    sign of POSIX, not of ISO."""
+    """The offsets of a zone that `timezone` is set to. There `CET` is the zone, with summer time; after AT TIME ZONE it
+    is the abbreviation, without it. So the server is not asked about names that Python knows. A setting's distance has
+    the sign of POSIX, not of ISO."""
     known = of_name(zone, at) if zone[:1].isalpha() else None
     return known or (offsets(connection, zone, at) if zone else None)
 
@@ -205,7 +205,7 @@ def _configured(connection: Connection) -> tuple[str, str]:
 
 
 def _without_options(connection: Connection) -> tuple[str, str] | None:
-    """The setting with which a session without the URL's options starts; None where that cannot be tried."""
+    """The setting with which a session without the URL's options starts; None if that cannot be tried."""
     engine = connection.engine
     if "options" not in engine.url.query:
         return None
@@ -224,7 +224,7 @@ def _without_options(connection: Connection) -> tuple[str, str] | None:
 
 
 def offsets(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
-    """As the server knows the zone; None where it does not."""
+    """As the server knows the zone; None if it does not."""
     try:
         found = connection.execute(_OFFSETS, {"zone": zone, "instants": [one.isoformat() for one in at]}).scalars()
         return dict(zip(at, map(int, found), strict=True))

@@ -9,27 +9,28 @@ Timestamps that an application sets are not covered; they need `bound = "delay"`
 from __future__ import annotations
 
 import re
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import OperationalError
 
-from poller.databases import catalog
+from poller import forks
+from poller.databases import catalog, samplers
 from poller.databases.samplers import Remembering, Sample
 from poller.ports import Bound
 from poller.sources.bound import Rule, render
+from poller.sources.columns import quoted
 from poller.sources.columns.moments import iso_text
-from poller.sources.columns.uniqueness import quoted
 from poller.sources.options import Options
 from poller.sources.sampler import Asked, Sampler, greatest
-from poller.sources.sqlite.clock import SharedClock
 from poller.sources.sqlite.file import is_own, lifted
-from poller.sources.user_sql.literals import escape_colons
-from poller.sources.user_sql.tables import NO_TABLE, tables
+from poller.sources.user_sql import NO_TABLE, escape_colons, tables
 
 _CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")
 _VIRTUAL = re.compile(r"CREATE\s+VIRTUAL\s+TABLE\b.*?\bUSING\s+(\w+)", re.IGNORECASE | re.DOTALL)
@@ -39,7 +40,7 @@ _NO_CODE = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|--[^\
 _AUTOINCREMENT = re.compile(r"\bautoincrement\b", re.IGNORECASE)
 _WAITS = "poller_busy_timeout"
 LOCK_WAIT_MS = 20
-"""How long to wait for a writer: long enough for one that is about to commit, short compared with a tick."""
+"""The time to wait for a writer: long enough for one that is about to commit, short compared with a tick."""
 
 
 class _WriteLock(Remembering):
@@ -156,7 +157,7 @@ def _elsewhere(connection: Connection, o: Options) -> str | None:
 
 
 def _is_rowid(connection: Connection, o: Options, column: str) -> bool:
-    """Whether the column is the table's INTEGER PRIMARY KEY. A key that is not the rowid has an index."""
+    """True if the column is the table's INTEGER PRIMARY KEY. A key that is not the rowid has an index."""
     info = connection.exec_driver_sql(_in_schema("table_info", o)).mappings().all()
     indexes = connection.exec_driver_sql(_in_schema("index_list", o)).mappings().all()
     keys = [(row["name"], str(row["type"]).upper()) for row in info if row["pk"]]
@@ -185,8 +186,8 @@ def definition(connection: Connection, schema: str | None, name: str) -> tuple[s
 
 
 def _handed_out(connection: Connection, o: Options, column: str) -> int:
-    """The number before the next id. Where the count lies below the greatest id, that id: somebody edited or deleted
-    the count, or gave a row an id, which the count does not follow."""
+    """The number before the next id. Where the count lies below the greatest id, that id: the count was edited
+    or deleted, or a row was inserted with an id, which the count does not follow."""
     table = f"{_schema(o)}{quoted(o.table or '')}"
     counted = (
         f"SELECT max(coalesce((SELECT max(seq) FROM {_schema(o)}sqlite_sequence"  # noqa: S608 - quoted
@@ -219,7 +220,7 @@ def _lock(connection: Connection) -> bool:
 
 
 def _read_only(connection: Connection) -> bool:
-    """Whether the lock would protect nothing: BEGIN IMMEDIATE succeeds on a read-only file, and locks nothing."""
+    """True if the lock would protect nothing: BEGIN IMMEDIATE succeeds on a read-only file, and locks nothing."""
     version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
     with lifted(connection):
         if not _lock(connection):
@@ -231,3 +232,84 @@ def _read_only(connection: Connection) -> bool:
         finally:
             connection.exec_driver_sql("ROLLBACK")
     return False
+
+
+# --------------------------------------------------------------------------------------------- the clock under the lock
+# The clock under the write lock of a SQLite file, shared for a moment by the readers of this process.
+# Whoever stamped a row with an earlier time did so under the lock, before it was taken for this clock: its
+# transaction has ended, and every page that begins later sees it. So one reader's clock is true for all that read the
+# same file, and a shared one (at most `samplers.WINDOW` old) only lets rows of that moment wait.
+# What makes it the same file: device and inode, and a connection that was open before the lock was taken. As long as
+# a file is open nobody else gets its inode. A reader's first sample is its own and is not shared: where the file was
+# replaced just after the connection was made, that is known only when the connection is used again.
+
+
+class _Taken(NamedTuple):
+    began: float
+    clock: datetime
+
+
+class _Clocks:
+    """Of all files of this process, the last of each. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._start()
+        forks.in_child(self._start)
+
+    def _start(self) -> None:
+        self._lock = threading.Lock()
+        self._last: dict[Hashable, _Taken] = {}
+
+    def find(self, file: Hashable) -> _Taken | None:
+        with self._lock:
+            return self._last.get(file)
+
+    def put(self, file: Hashable, taken: _Taken) -> None:
+        with self._lock:
+            self._last = {key: one for key, one in self._last.items() if taken.began - one.began <= samplers.WINDOW}
+            self._last[file] = taken
+
+
+_CLOCKS = _Clocks()
+
+
+class SharedClock:
+    """One reader of a file's clocks; used by one thread at a time, with one connection, which is open."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._file = _file_of(connection)
+        self._since = time.monotonic()
+        self._handed_over = float("-inf")
+        self._own = 0
+        """The number taken on this connection."""
+
+    def find(self, known: datetime | None) -> datetime | None:
+        """Another reader's, if it is new enough and not before `known`, the highest clock that was seen."""
+        asked = time.monotonic()
+        last = None if self._file is None or not self._own else _CLOCKS.find(self._file)
+        if last is None or last.began < self._since or asked - last.began > samplers.WINDOW:
+            return None
+        if asked - self._handed_over <= samplers.WINDOW or (known is not None and last.clock < known):
+            return None
+        self._handed_over = asked
+        return last.clock
+
+    def share(self, began: float, clock: datetime) -> None:
+        """One's own. `began`: when the lock was asked for, by `time.monotonic`."""
+        self._own += 1
+        self._handed_over = time.monotonic()
+        if self._file is not None and self._own > 1:
+            _CLOCKS.put(self._file, _Taken(began, clock))
+
+
+def _file_of(connection: Connection) -> Hashable | None:
+    """Which file is locked, and by which rules; None for a database without one, and where others are attached: the
+    lock is taken on all of them."""
+    paths = {row[1]: row[2] for row in connection.exec_driver_sql("PRAGMA database_list")}
+    if not paths.get("main") or paths.keys() - {"main", "temp"}:
+        return None
+    try:
+        found = Path(paths["main"]).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, tuple(sorted(connection.engine.url.query.items()))

@@ -22,7 +22,7 @@ class SqliteChecks(Checks):
         return [d for d in details if "USE TEMP B-TREE" in d or (d.startswith("SCAN") and "USING" not in d)]
 
     def dropped(self, asked: Examined, query: Query, params: Params) -> int:
-        """0 where an index contains the filter."""
+        """0 if an index contains the filter."""
         steps = [str(row[3]) for row in asked.run(Explained("EXPLAIN QUERY PLAN", query), params).rows]
         listed = asked.run(f"PRAGMA index_list({asked.table.replace(':', chr(92) + ':')})").rows
         partial = {str(row[1]) for row in listed if row[4]}
@@ -35,7 +35,7 @@ class SqliteChecks(Checks):
         return SMALL + 1
 
     def implied(self, primary: Sequence[str]) -> Sequence[str]:
-        """The row's number, which one key column may be, stands at the end of every index."""
+        """The row's number, which one key column may be, is at the end of every index."""
         return primary if len(primary) == 1 else ()
 
     def set_not_null(self, asked: Examined, column: str) -> str:

@@ -13,17 +13,15 @@ from sqlalchemy.engine import Connection, Engine, Inspector
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
-from poller.sources.columns import Column, Family, Odd
-from poller.sources.columns.exact import Exact, exact_of
+from poller.sources.columns import Column, Exact, Family, Odd, Reflected, connection_of, exact_of, quoted
 from poller.sources.columns.moments import TextForm
-from poller.sources.columns.uniqueness import Reflected, connection_of, quoted
 from poller.sources.database import Dialect, Look, PageForm, Records, Runner, Watch, by_value
 from poller.sources.faults import Fault
+from poller.sources.rows import decode
 from poller.sources.sampler import Asked, Sampler
 from poller.sources.sqlite import file
 from poller.sources.sqlite.bound import sampler
-from poller.sources.user_sql.literals import escape_colons
-from poller.sources.values import decode
+from poller.sources.user_sql import escape_colons
 
 _NO_UTF_8 = "Could not decode to UTF-8"
 _SORTERS = frozenset({"SorterOpen", "OpenEphemeral"})
@@ -106,7 +104,7 @@ class Sqlite(Dialect):
         return file.look_at_file(engine)
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
-        """How long to wait for a writer's lock."""
+        """The time to wait for a writer's lock."""
         return [f"PRAGMA busy_timeout = {max(1, round(timeout.total_seconds() * 1000))}"]
 
     def holds_session(self, connection: Connection) -> bool:
@@ -134,8 +132,8 @@ class Sqlite(Dialect):
         return int(dbapi.execute("PRAGMA schema_version").fetchone()[0])
 
     def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
-        """Of a table: where it begins in its file. The collations are those by which SQLite says that it would sort;
-        `seen` shows whether any definition changed."""
+        """The watch of a table: where it begins in its file. The collations are those by which SQLite says that it
+        would sort; `seen` shows whether any definition changed."""
         collations: dict[str, str] = {}
         if texts:
             sorting = ", ".join(f"+{look.columns[name]}" for name in texts)
@@ -262,7 +260,8 @@ def _of_table(connection: Connection, question: str, table: str, schema: str | N
 def _proves(connection: Connection, table: str, schema: str | None, column: str | None, collation: str) -> bool:
     """True if an index by `collation` takes for the same what SQLite's comparison of the column does, which no pragma
     shows: the compiled comparison does."""
-    sql = f"EXPLAIN SELECT {quoted(column or '')} = '' FROM {quoted(table, schema)}"  # noqa: S608 - quoted names
+    fresh = f"/* {time.monotonic_ns()} */"  # one that is kept was compiled when the table may have been another
+    sql = f"EXPLAIN {fresh} SELECT {quoted(column or '')} = '' FROM {quoted(table, schema)}"  # noqa: S608 - quoted names
     for row in connection.exec_driver_sql(sql):
         if row[1] == "Eq" and isinstance(row[5], str):
             return row[5].rpartition("-")[0].upper() in {"BINARY", collation}

@@ -19,9 +19,8 @@ from typing import Any
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
-from poller.sources.columns import Column
+from poller.sources.columns import Column, quoted
 from poller.sources.columns.moments import TextForm
-from poller.sources.columns.uniqueness import quoted
 from poller.sources.connection import Database
 from poller.sources.options import Options
 from poller.sources.page import Relation
@@ -29,7 +28,8 @@ from poller.sources.page import Relation
 EVERY = 60.0
 """Seconds from one look to the next."""
 MINUTES = 3
-"""How many minutes up to the cursor's are searched for texts without seconds, which sort before the minute's others."""
+"""The number of minutes up to the cursor's that are searched for texts without seconds, which sort before the minute's
+others."""
 _LAST = "\U0010ffff"
 _YEAR, _TWO = "[0-9]" * 4, "[0-9]" * 2
 _WHOLE = len("2026-01-01T00:00:00")
@@ -184,7 +184,7 @@ def _fix(options: Options, form: TextForm, other: TextForm) -> str | None:
 
 
 def _loses(form: TextForm, other: TextForm) -> bool:
-    """Whether a time of the other form would lose its hours, seconds or milliseconds in this one."""
+    """True if a time of the other form would lose its hours, seconds or milliseconds in this one."""
     if other.separator and not form.separator:
         return True
     return (other.seconds and not form.seconds) or form.digits < min(other.digits, 3)

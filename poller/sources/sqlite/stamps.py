@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy.engine import Connection
 
-from poller.sources.columns.uniqueness import quoted
+from poller.sources.columns import quoted
 from poller.sources.sqlite.bound import definition
 from poller.sources.stamping import (
     Origin,

@@ -97,3 +97,119 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.disabled = before
+
+
+def escape_colons(sql: str) -> str:
+    """SQL that `sqlalchemy.text` passes on unchanged, without reading `:name` as a parameter."""
+    return sql.replace(":", "\\:")
+
+
+def literal(text: str) -> str:
+    """A text in PostgreSQL's SQL. One with a backslash or unprintable characters is written with escapes (`E'...'`),
+    which mean the same whatever `standard_conforming_strings` says."""
+    doubled = text.replace("'", "''")
+    if "\\" not in text and text.isprintable():
+        return f"'{doubled}'"
+    return "E'" + "".join(map(_escaped, doubled)) + "'"
+
+
+def _escaped(char: str) -> str:
+    if char == "\\":
+        return "\\\\"
+    if char.isprintable():
+        return char
+    return f"\\u{ord(char):04X}" if ord(char) < 0x10000 else f"\\U{ord(char):08X}"
+
+
+def mysql_account(user: str) -> str:
+    """What CURRENT_USER() of MariaDB and MySQL returns, as GRANT takes it: `'reader'@'%'`. Names other than plain ones
+    are in backquotes: there a backslash is literal whatever `sql_mode` says."""
+    parts = user.rsplit("@", 1)
+    if all(re.fullmatch(r"[\w.%:/-]*", part, re.ASCII) for part in parts):
+        return "@".join(f"'{part}'" for part in parts)
+    return "@".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+NO_TABLE = "rows come from no table of this database"
+"""Why open transactions of this server do not bound them: generated values, table functions."""
+
+
+def tables(sql: str, schema: str | None, family: str) -> list[tuple[str | None, str]] | None:
+    """Schema and name of each, at any depth; None where the text cannot be parsed. Functions in FROM are left out.
+
+    Args:
+        schema: for tables that name none.
+    """
+    try:
+        tree = parse(sql, family)
+    except Unreadable:
+        return None
+    from sqlglot import exp
+
+    named = {part.alias for part in tree.find_all(exp.CTE)}
+    return [
+        (found.db or schema, found.name)
+        for found in tree.find_all(exp.Table)
+        if isinstance(found.this, exp.Identifier) and (found.db or found.name not in named)
+    ]
+
+
+_SIMPLE = frozenset(
+    (
+        *("Column", "Identifier", "Literal", "Boolean", "Null", "Paren", "Neg"),
+        *("And", "Or", "Not", "EQ", "NEQ", "GT", "GTE", "LT", "LTE", "Is", "In"),
+    )
+)
+"""What an index may contain after WHERE: columns and values, and nothing whose result may change."""
+
+
+def indexable(text: str, family: str, *, plain: bool = False) -> bool:
+    """True if a partial index can contain the filter; `plain`: one that takes no OR and no NOT."""
+    names = parts(text, family)
+    return bool(names) and names <= _SIMPLE - ({"Or", "Not"} if plain else set())
+
+
+def parts(text: str, family: str) -> set[str]:
+    """Sqlglot's names of a filter's parts; empty where it cannot be parsed."""
+    try:
+        return {type(node).__name__ for node in parse(text, family, condition=True).walk()}
+    except Unreadable:
+        return set()
+
+
+def same_condition(one: str, other: str, family: str) -> bool:
+    """True if two conditions are the same text but for casts, parentheses and quotes, which PostgreSQL adds to the
+    condition of an index. False where one cannot be parsed."""
+    try:
+        return bool(_bare(one, family) == _bare(other, family))
+    except Unreadable:
+        return False
+
+
+def _bare(text: str, family: str) -> Any:
+    from sqlglot import exp
+
+    tree = parse(text, family, condition=True)
+    for node in reversed(list(tree.bfs())):  # what is inside first
+        if isinstance(node, exp.Cast | exp.Paren):
+            tree = node.this if node is tree else tree
+            node.replace(node.this)
+        elif isinstance(node, exp.Identifier):
+            node.set("this", node.name.lower())
+            node.set("quoted", False)
+    return tree
+
+
+def compared(text: str, family: str) -> list[str]:
+    """The columns that a filter compares with a value for equality, if it does nothing else; empty otherwise."""
+    try:
+        tree = parse(text, family, condition=True).unnest()
+    except Unreadable:
+        return []
+    from sqlglot import exp
+
+    found = list(tree.flatten()) if isinstance(tree, exp.And) else [tree]
+    equal = [part for part in found if isinstance(part.unnest(), exp.EQ)]
+    names = [part.unnest().this.name for part in equal if isinstance(part.unnest().this, exp.Column)]
+    values = [part for part in equal if isinstance(part.unnest().expression, exp.Literal)]
+    return names if len(names) == len(values) == len(found) else []

@@ -22,7 +22,7 @@ def checked_sql(
 
 @lru_cache(maxsize=256)
 def calls_functions(condition: str | None, query: str | None, family: str) -> bool:
-    """Whether the user's own SQL, which was checked, may call functions other than those of the SQL standard, which may
+    """True if the user's own SQL, which was checked, may call functions other than those of the SQL standard, which may
     change settings of the session: any query may, since a view in it may."""
     if query is not None or condition is None:
         return query is not None

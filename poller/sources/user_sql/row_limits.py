@@ -25,7 +25,7 @@ _EVERYTHING = 2**31 - 1
 
 
 def limited_by(sql: str, tokens: Sequence[Token], family: str, cursor_column: str) -> str | None:
-    """What makes a query return only some rows, as SQL; None where nothing does.
+    """What makes a query return only some rows, as SQL; None if there are none.
 
     Args:
         tokens: the query's. cursor_column: followed to the source that it comes from.
@@ -42,7 +42,7 @@ def limited_by(sql: str, tokens: Sequence[Token], family: str, cursor_column: st
 
 
 def _within(query: Any, scope: Scope, column: str | None) -> Any:
-    """The part of a query, or of its sources, that limits its rows; None where there is none."""
+    """The part of a query, or of its sources, that limits its rows; None if there is none."""
     own = _limit_of(query)
     if own is not None:
         return own
@@ -119,7 +119,7 @@ def _sources(select: Any) -> list[Any]:
 
 
 def _feeding(select: Any, sources: Sequence[Any], scope: Scope, column: str | None) -> tuple[Any, str | None]:
-    """The source that the cursor column comes from, and its name there; None where that is not known."""
+    """The source that the cursor column comes from, and its name there; None if that is not known."""
     chosen = [part for part in select.expressions if column is not None and part.alias_or_name.lower() == column]
     stars = [part for part in select.expressions if part.is_star]
     origin = (chosen or stars)[0] if len(chosen or stars) == 1 else None
@@ -138,7 +138,7 @@ def _feeding(select: Any, sources: Sequence[Any], scope: Scope, column: str | No
 
 
 def _has(source: Any, scope: Scope, column: str) -> bool | None:
-    """Whether a source has a column of that name; None where its text does not show it."""
+    """True if a source has a column of that name; None if its text does not show it."""
     made = source if isinstance(source, exp.Subquery) else _common(source, scope)
     if made is None or not isinstance(made.this, exp.Query):
         return None

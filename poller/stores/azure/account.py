@@ -27,12 +27,10 @@ Service: TypeAlias = Literal["blob", "queue", "table"]
 
 @dataclass(frozen=True, slots=True)
 class AccountIdentity:
-    """An account reached without a key. `urls`: of its services, as far as a setting says them; `credential`: `default`
-    or `managedidentity`."""
+    """An account reached without a key. `urls`: of its services, as far as a setting says them; `who` signs in."""
 
     urls: Mapping[Service, str]
-    client_id: str | None = None
-    credential: str = "default"
+    who: entra.Identity
 
     def url(self, service: Service, connection: str, *, why: str) -> str:
         """Where that service of the account is. `connection`: the name of the setting; `why`: what needs it.
@@ -78,7 +76,7 @@ def expand_development_storage(connection_string: str) -> str:
 
 
 def is_development(connection_string: str) -> bool:
-    """Whether it is of an emulator, whose key is public."""
+    """True if it is of an emulator, whose key is public."""
     return _parts(expand_development_storage(connection_string)).get("accountkey") == _DEVELOPMENT_KEY
 
 
@@ -98,7 +96,7 @@ def check_account_key(connection_string: str) -> None:
 
 
 def names_service(connection_string: str, service: Service) -> bool:
-    """Whether it leads to that service: by an endpoint, or as it names an account and no endpoint at all."""
+    """True if it leads to that service: by an endpoint, or as it names an account and no endpoint at all."""
     parts = _parts(connection_string)
     return f"{service}endpoint" in parts or not any(key.endswith("endpoint") for key in parts)
 
@@ -199,8 +197,7 @@ def _identity(prefix: str, settings: Mapping[str, str]) -> AccountIdentity | Non
     }
     if not urls.keys() - {"queue"}:
         return None
-    who = entra.read_identity(prefix, settings, key=KEY)
-    return AccountIdentity(urls, who.client_id, who.credential)
+    return AccountIdentity(urls, entra.read_identity(prefix, settings, key=KEY))
 
 
 def _parts(connection_string: str) -> dict[str, str]:

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from poller.errors import StoreDenied, StoreError, StoreUnavailable, WriteConflict
+from poller.stores.refusals import Service
 
+KEY = "state.connection"
 _MOVE = "move it away, so that poller can write its blob there."
 _KEY = "the Key Vault of the account's customer-managed key"
 _IMMUTABLE = "poller overwrites its blobs: give it a container without one."
@@ -66,18 +68,14 @@ MEANINGS: Mapping[str, tuple[type[StoreError], str]] = {
 and the status decide."""
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice(Service):
     """What differs between the services.
 
     Attributes:
-        service: its name. role: the step that grants what is needed. place: the key in `[state]` beside the connection.
         sas, resources, services: what a SAS token must permit. tags: True if requests name a version.
     """
 
-    service: str
-    role: str
-    place: str
     sas: str
     resources: str
     services: str
@@ -101,27 +99,30 @@ class Advice:
 
 
 BLOBS = Advice(
-    service="blob service",
+    whose="a blob service's",
+    address=KEY,
+    check=f"Check {KEY} and state.container.",
     role="Grant this identity the role 'Storage Blob Data Contributor' on the container or account; "
     "it takes minutes to apply.",
-    place="state.container",
     sas="racwl",
     resources="containers and objects (srt=co)",
     services="the blob service (ss=b)",
 )
 TABLES = Advice(
-    service="table service",
+    whose="a table service's",
+    address=KEY,
+    check=f"Check {KEY} and state.table.",
     role="Grant this identity the role 'Storage Table Data Contributor' on the account; it takes minutes to apply.",
-    place="state.table",
     sas="raud",
     resources="containers and objects (srt=co)",
     services="the table service (ss=t)",
 )
 QUEUES = Advice(
-    service="queue service",
+    whose="a queue service's",
+    address=KEY,
+    check=f"Check {KEY} and functions.queue.",
     role="Grant this identity the role 'Storage Queue Data Contributor' on the account; it takes minutes to apply. A "
     "SAS token must permit queues (ss=bq, sp=raup).",
-    place="functions.queue",
     sas="raup",
     resources="containers and objects (srt=co)",
     services="queues (ss=bq)",

@@ -3,7 +3,7 @@
 Beside what `poller.answers` does, this module changes four things in the layers below. The SDK reads a download's body
 outside its own retry policy, and when that body breaks off it sends the GET again, up to three times with a second's
 sleep between, whatever `retry_total` says. urllib3 logs the whole address, with the SAS token's signature, at level
-DEBUG. And requests reads the environment for every request, a quarter of the time that one takes, where a `.netrc` that
+DEBUG. And requests reads the environment for every request, a quarter of the time that one takes, if a `.netrc` that
 names the host replaces the signature. And urllib3 keeps 10 connections, however many were needed at once.
 """
 
@@ -42,14 +42,18 @@ _redaction = _Redaction()
 
 
 class WholeAnswers(RequestsTransport):
-    """Reads every answer to its end before handing it on, so that a truncated one fails here, and once."""
+    """Reads every answer to its end before handing it on, so that a truncated one fails here, and once.
 
-    def __init__(self) -> None:
+    Args:
+        limits: of a call that names none. The SDK's clients hand their own to no transport that they are given.
+    """
+
+    def __init__(self, limits: Timeout = DEFAULT_TIMEOUT) -> None:
         session = requests.Session()
         adapter = Limited(max_retries=0, pool_maxsize=_KEPT)
         session.mount("http://", adapter)
         session.mount("https://", adapter)
-        super().__init__(session=session)
+        super().__init__(session=session, **seconds(limits))
         self._verify: bool | str = True
         logging.getLogger("urllib3.connectionpool").addFilter(_redaction)
 

@@ -59,7 +59,7 @@ def read_address(url: str, connection: str, environ: Mapping[str, str]) -> BlobA
 
 
 def _parsed(address: str, base: str | None) -> tuple[str, str, str]:
-    """Endpoint, container and name of a blob. `base`: the endpoint, where it is known. Raises: ConfigError."""
+    """Endpoint, container and name of a blob. `base`: the endpoint, if it is known. Raises: ConfigError."""
     front = "/".join(address.split("/")[:3])
     if "@" in front:  # a blob's address has no user
         raise _no_address()
@@ -94,7 +94,7 @@ def _is_azure_storage(endpoint: str) -> bool:
 
 
 def _is_private(endpoint: str) -> bool:
-    """Whether others on the way cannot read what is sent: over https, or not over a network."""
+    """True if others on the way cannot read what is sent: over https, or not over a network."""
     parts = urlsplit(endpoint)
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 

@@ -18,7 +18,7 @@ _NO_SUCH_TAG = '"0x0"'
 
 def examine(container: Container, name: str, *, exists: bool = True) -> list[Finding]:
     """Checks https, the container's existence, the right to list and append in it, soft delete, a hierarchical
-    namespace, and versioning (by the blob `name`, where it `exists`). Changes nothing; what is true of all blobs is
+    namespace, and versioning (by the blob `name`, if it `exists`). Changes nothing; what is true of all blobs is
     asked once per command.
 
     Raises: StoreUnavailable.

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import datetime
-from threading import Lock
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from azure.core.exceptions import AzureError
 from azure.storage.blob import BlobClient, BlobType, ContainerClient
 
-from poller import forks
 from poller.errors import ConfigError, StoreError, StoreUnavailable
 from poller.ports import Timeout
 from poller.stores.azure.advice import BLOBS
-from poller.stores.azure.errors import FAILURES, code_of, no_such_service, not_created, translate
-from poller.stores.azure.transport import WholeAnswers, seconds
+from poller.stores.azure.client import AccountClient, ServiceAccess
+from poller.stores.azure.errors import FAILURES, code_of, not_created, translate
+from poller.stores.azure.transport import seconds
+from poller.stores.refusals import not_the_services
 
 PAGE = 5000
 """Blobs in one answer to a LIST: the service's own limit."""
 _MOST_KEPT = 64
 """Clients of documents: a process has few documents that it writes often, and many records that it writes once."""
 _MEGABYTES_64 = 64 * 1024 * 1024
-# Supported by the service, and by an Azurite that is started without --skipApiVersionCheck.
-_API_VERSION = "2023-11-03"
 _CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*\Z|\$(root|web|logs)\Z")
 
 
@@ -43,18 +39,6 @@ def check_container(container: str) -> str:
     return container
 
 
-def client_options(container: str) -> dict[str, Any]:
-    """Options of every client: nothing is sent twice or redirected, and a document is one request."""
-    return {
-        "container_name": container,
-        "api_version": _API_VERSION,
-        "retry_total": 0,  # the SDK's own resending would answer 412 to our own write (protocol, "Facts")
-        "permit_redirects": False,
-        "max_single_put_size": _MEGABYTES_64,
-        "max_single_get_size": _MEGABYTES_64,
-    }
-
-
 class ListedBlob(NamedTuple):
     """A blob in a listing. `size`: in bytes, at that moment; `tag`: as the service lists it."""
 
@@ -65,34 +49,20 @@ class ListedBlob(NamedTuple):
     modified_at: datetime | None
 
 
-class Container:
+class Container(AccountClient[ContainerClient]):
     """A container that may not exist yet; safe to use from several threads.
 
-    Raises, from the constructor: ValueError or AzureError, when `connect` cannot make a client.
+    Raises, from the constructor: ConfigError (no container's name; as `AccountClient`).
     """
 
-    def __init__(self, connect: Callable[[WholeAnswers], ContainerClient]) -> None:
-        self._connect = connect
-        self._reset_after_fork()
-        forks.in_child(self._reset_after_fork)
-        endpoint = urlsplit(self.client().url)  # with the SAS token, if there is one, which is not kept
-        _ = endpoint.port  # raises ValueError where it is not a number
-        if "@" in endpoint.netloc:
-            raise ValueError("an account's address has no user")
-        self._account = f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path.rpartition('/')[0]}"
-        self.name = self.client().container_name
+    def __init__(self, access: ServiceAccess, name: str, *, primary: bool = True) -> None:
+        # A document is one request.
+        one: dict[str, Any] = {"max_single_put_size": _MEGABYTES_64, "max_single_get_size": _MEGABYTES_64}
+        super().__init__(access, ContainerClient, check_container(name), primary=primary, **one)
 
-    def _reset_after_fork(self) -> None:
-        """In a child process too, which forgets the parent's connections: collecting them closes its descriptors and
-        sends nothing."""
-        self._lock = Lock()
-        self._client: ContainerClient | None = None
+    def _forget(self) -> None:
+        super()._forget()
         self._blobs: dict[str, BlobClient] = {}
-
-    def client(self) -> ContainerClient:
-        """The SDK's client, a new one after `close`."""
-        with self._lock:
-            return self._connected()
 
     def blob(self, name: str) -> BlobClient:
         """The SDK's client of one blob, over the container's connections. It is kept, as making one takes long."""
@@ -104,23 +74,10 @@ class Container:
                 blob = self._blobs[name] = self._connected().get_blob_client(name)
             return blob
 
-    def _connected(self) -> ContainerClient:
-        if self._client is None:
-            self._client = self._connect(WholeAnswers())
-        return self._client
-
-    def close(self) -> None:
-        """Close connections."""
-        with self._lock:
-            client, self._client = self._client, None
-            self._blobs.clear()
-        if client is not None:
-            client.close()
-
     def locate(self, name: str) -> str:
         """Where the blob `name` is; the container itself when it is empty."""
         blob = f"blob {name} in " if name else ""
-        return f"{blob}container {self.name} of {self._account}"
+        return f"{blob}container {self.name} of {self.address}"
 
     def list(self, prefix: str, timeout: Timeout | None = None) -> list[ListedBlob]:
         """The blobs whose names begin with `prefix`, by one LIST for each `PAGE`; none where there is no container.
@@ -160,4 +117,4 @@ class Container:
 
     def no_blob_service(self, name: str) -> StoreUnavailable:
         """The error for an answer that is not a blob service's."""
-        return no_such_service(self.locate(name), name, BLOBS)
+        return not_the_services(BLOBS, self.locate(name), name)

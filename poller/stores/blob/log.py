@@ -23,7 +23,7 @@ from poller.stores.blob.container import Container
 
 BLOCKS_PER_APPEND_BLOB = 50_000  # the service's own limit
 FIRST_PIECE = 65_536
-"""How many bytes of a log's end are read first, then four times as many before them, and so on. A log may hold tens of
+"""The bytes of a log's end that are read first, then four times as many before them, and so on. A log may hold tens of
 megabytes, and a process that starts for one tick reads its end."""
 _LATER_PART = re.compile(r"\.\d{6}\Z")
 _LINES = ContentSettings(content_type="application/x-ndjson; charset=utf-8")
@@ -120,7 +120,7 @@ class BlobLog:
         return {int(rest[1:] or 0): size for rest, size in blobs if rest == "" or _LATER_PART.fullmatch(rest)}
 
     def _make_room(self, name: str, part: int, error: Exception, timeout: Timeout | None) -> None:
-        """Do what the next attempt needs, or raise what stands in its way."""
+        """Do what the next attempt needs, or raise what is in its way."""
         code = code_of(error)
         if code == "ContainerNotFound":
             self._container.create(timeout)

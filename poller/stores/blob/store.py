@@ -11,34 +11,25 @@ received). The limit for connecting applies to each of a name's addresses, and f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from azure.core import MatchConditions
-from azure.core.credentials import AzureSasCredential
 from azure.core.exceptions import AzureError
-from azure.storage.blob import ContainerClient, ContentSettings
+from azure.storage.blob import ContentSettings
 
-from poller.errors import ConfigError
+from poller.entra import Identity
 from poller.model.finding import Finding
 from poller.model.limits import LARGEST_BODY
 from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written, unquoted
-from poller.stores.azure.account import (
-    KEY,
-    check_account_key,
-    check_primary,
-    check_transport,
-    expand_development_storage,
-    from_environment,
-)
-from poller.stores.azure.credentials import credential_of, default_credential
+from poller.stores.azure.client import ServiceAccess
 from poller.stores.azure.errors import FAILURES, code_of, status_of
-from poller.stores.azure.times import header_time, plausible
-from poller.stores.azure.transport import WholeAnswers, seconds
+from poller.stores.azure.transport import seconds
 from poller.stores.blob.address import read_address
 from poller.stores.blob.checkup import examine
-from poller.stores.blob.container import Container, check_container, client_options
+from poller.stores.blob.container import Container
 from poller.stores.blob.log import BLOCKS_PER_APPEND_BLOB, BlobLog, log_name
+from poller.stores.times import header_time, plausible
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
@@ -66,15 +57,7 @@ class BlobStore:
 
         Raises: ConfigError (not a connection string, not a container's name); it never repeats the connection string.
         """
-        check_account_key(connection_string)
-        check_transport(connection_string)
-        full = expand_development_storage(connection_string)
-        options = client_options(check_container(container))
-
-        def connect(transport: WholeAnswers) -> ContainerClient:
-            return ContainerClient.from_connection_string(full, transport=transport, **options)
-
-        return cls._checked(connect, log_blocks)
+        return cls(Container(ServiceAccess.by_key(connection_string, "blob"), container), log_blocks=log_blocks)
 
     @classmethod
     def from_identity(
@@ -85,15 +68,13 @@ class BlobStore:
         client_id: str | None = None,
         credential: TokenCredential | None = None,
         log_blocks: int = BLOCKS_PER_APPEND_BLOB,
-        reads_only: bool = False,
     ) -> BlobStore:
-        """Without a key: with `credential`, or else DefaultAzureCredential (`client_id`: of which identity).
-        `reads_only`: the account's read-only secondary will do.
+        """Without a key: with `credential`, or else DefaultAzureCredential (`client_id`: the identity's).
 
         Raises: ConfigError (no https address, not a container's name).
         """
-        given = default_credential(client_id) if credential is None else lambda: credential
-        return cls._with_identity(account_url, container, given, log_blocks, reads_only=reads_only)
+        access = ServiceAccess.by_identity(account_url, "blob", Identity(client_id), credential=credential)
+        return cls(Container(access, container), log_blocks=log_blocks)
 
     @classmethod
     def from_settings(cls, name: str, container: str, environ: Mapping[str, str]) -> BlobStore:
@@ -101,17 +82,11 @@ class BlobStore:
 
         Raises: ConfigError with key `state.connection`, naming the settings that were searched.
         """
-        found = from_environment(name, environ)
-        if isinstance(found, str):
-            return cls.from_connection_string(found, container)
-        url = found.url("blob", name, why='store = "blob"')
-        if found.credential == "default":
-            return cls.from_identity(url, container, client_id=found.client_id)
-        return cls._with_identity(url, container, credential_of(found), BLOCKS_PER_APPEND_BLOB)
+        return cls(Container(ServiceAccess.from_settings(name, "blob", environ, why='store = "blob"'), container))
 
     @classmethod
     def from_address(cls, url: str, *, connection: str, environ: Mapping[str, str]) -> tuple[BlobStore, str]:
-        """The container in a blob's address, and the blob's name in it.
+        """The container in a blob's address, and the blob's name in it; the account's read-only secondary will do.
 
         Signs in by the SAS token in the address; else as the app setting `connection` does, if it is of that account;
         else by identity (DefaultAzureCredential), whose token is sent to hosts of Azure Storage only.
@@ -119,51 +94,12 @@ class BlobStore:
         Raises: as `account.read_address`.
         """
         found = read_address(url, connection, environ)
-        if not found.sas:
-            if found.is_own:
-                return cls.from_settings(connection, found.container, environ), found.name
-            return cls.from_identity(found.endpoint, found.container, reads_only=True), found.name
-        options = client_options(found.container)
-
-        def connect(transport: WholeAnswers) -> ContainerClient:
-            credential = AzureSasCredential(found.sas)
-            return ContainerClient(found.endpoint, credential=credential, transport=transport, **options)
-
-        return cls(Container(connect)), found.name
-
-    @classmethod
-    def _with_identity(
-        cls,
-        account_url: str,
-        container: str,
-        credential: Callable[[], TokenCredential],
-        log_blocks: int,
-        *,
-        reads_only: bool = False,
-    ) -> BlobStore:
-        options = client_options(check_container(container))
-
-        def connect(transport: WholeAnswers) -> ContainerClient:
-            return ContainerClient(account_url, credential=credential(), transport=transport, **options)
-
-        return cls._checked(connect, log_blocks, reads_only=reads_only)
-
-    @classmethod
-    def _checked(
-        cls, connect: Callable[[WholeAnswers], ContainerClient], log_blocks: int, *, reads_only: bool = False
-    ) -> BlobStore:
-        try:
-            store = cls(Container(connect), log_blocks=log_blocks)
-            if not reads_only:
-                check_primary(store._container.client().url)
-            return store
-        except (ValueError, AzureError):  # from None: the SDK's text may quote its arguments
-            raise ConfigError(
-                f"{KEY} leads neither to a storage connection string nor to the https address of an account.",
-                key=KEY,
-                next_step="Copy the connection string from the account's page 'Access keys', or use "
-                "UseDevelopmentStorage=true for Azurite, or https://ACCOUNT.blob.core.windows.net with an identity.",
-            ) from None
+        if found.is_own and not found.sas:
+            return cls.from_settings(connection, found.container, environ), found.name
+        access = ServiceAccess.by_identity(found.endpoint, "blob")
+        if found.sas:
+            access = ServiceAccess.by_token(found.endpoint, "blob", found.sas)
+        return cls(Container(access, found.container, primary=False)), found.name
 
     def read(
         self, name: str, *, unless: str | None = None, timeout: Timeout | None = None
@@ -214,7 +150,7 @@ class BlobStore:
             raise self._container.translated(error, name, creating=creating) from None
 
     def remove(self, name: str, *, if_tag: str, timeout: Timeout | None = None) -> None:
-        """See `StateStore.remove`: one conditional DELETE, with snapshots that somebody made of the document."""
+        """See `StateStore.remove`: one conditional DELETE, with snapshots that were made of the document."""
         blob = self._container.blob(name)
         same: dict[str, Any] = {"match_condition": MatchConditions.IfNotModified, "etag": if_tag}
         try:

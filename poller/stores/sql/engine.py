@@ -67,7 +67,7 @@ def engine_for(url: str, directory: Path, identity: bool | str = False) -> Engin
 
 
 def is_absent(engine: Engine) -> bool:
-    """Whether it is a SQLite file of ours that does not exist yet: any query would create it."""
+    """True if it is a SQLite file of ours that does not exist yet: any query would create it."""
     look = _ABSENT.get(engine)
     return look is not None and look()
 
@@ -83,7 +83,8 @@ def describe(url: URL) -> str:
 
 
 def rights(engine: Engine) -> list[Finding]:
-    """Whether others than its owner may read or write a SQLite file; empty for other databases, and without a file."""
+    """The finding that others than its owner may read or write a SQLite file; empty for other databases, and without a
+    file."""
     path = Path(engine.url.database or "")
     if engine.dialect.name != "sqlite" or os.name == "nt" or not path.is_file():
         return []
@@ -192,7 +193,7 @@ def _prepare_sqlite(dbapi_connection: Any, _record: object) -> None:
 
 
 def _look(path: Path) -> tuple[int, int] | None:
-    """Which file it is; None where there is none."""
+    """Which file it is; None if there is none."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -225,8 +226,8 @@ def _create(path: Path) -> None:
 
 
 def _watch_file(engine: Engine) -> None:
-    """Never continue in a file that was replaced: nobody else would see what is written there. One that was deleted is
-    not created again: that would lose the checkpoint."""
+    """Never continue in a file that was replaced: no other process would see what is written there. One that was
+    deleted is not created again: that would lose the checkpoint."""
     database = engine.url.database or ""
     is_uri = database.startswith("file:")
     path = Path(unquote(urlsplit(database).path) if is_uri else database)

@@ -70,7 +70,7 @@ class Clock:
     """A database's clock: the SQL that reads it at this moment, and the column that holds it.
 
     The statement that writes reads the clock, never before its start, so that a lease never looks older than it is
-    (protocol 3). `to_utc`: None where a value may not be an instant.
+    (protocol 3). `to_utc`: None if a value may not be an instant.
     """
 
     now: ColumnElement[Any]

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -61,6 +62,7 @@ class SqlStore:
         prefix: of the tables' names.
         directory: of a relative SQLite path; the working directory when None.
         identity: with whose tokens a URL without a password signs in, as `[state] identity`.
+        utcnow: this machine's clock, which is SQLite's too; the real one when None.
 
     Raises: ConfigError (not a URL, no such driver, not a table's name, an identity that cannot be used there).
     """
@@ -72,6 +74,7 @@ class SqlStore:
         prefix: str = "poller",
         directory: Path | None = None,
         identity: bool | str = False,
+        utcnow: Callable[[], datetime] | None = None,
     ) -> None:
         if _PREFIX.fullmatch(prefix) is None:
             raise ConfigError(
@@ -79,6 +82,7 @@ class SqlStore:
                 key="state.prefix",
                 next_step="Use at most 20 letters, digits and underscores, the first not a digit.",
             )
+        self._utcnow = utcnow or partial(datetime.now, UTC)
         self._owned = isinstance(url_or_engine, str)
         if isinstance(url_or_engine, str):
             self._engine = engine_for(url_or_engine, directory or Path.cwd(), identity)
@@ -127,7 +131,7 @@ class SqlStore:
 
         def nothing() -> Missing:
             if is_absent(self._engine):
-                return Missing(datetime.now(UTC))  # the clock of SQLite is this machine's
+                return Missing(self._utcnow())  # the clock of SQLite is this machine's
             return Missing(self._reading(name, self._now, lambda: None, timeout))
 
         return self._reading(name, ask, nothing, timeout)
@@ -214,7 +218,7 @@ class SqlStore:
         return iter(sorted(name for name in found if name.startswith(prefix)))
 
     def checkup(self, name: str, *, exists: bool = True) -> list[Finding]:  # noqa: ARG002 - the same for all documents
-        """Whether the connection verifies the server, and whether others may read a file, for `poller check`."""
+        """Check that the connection verifies the server, and who may read a file, for `poller check`."""
         return [
             *tls.of_database(self._engine.url, os.environ),
             *tokens.findings(self._engine),

@@ -32,7 +32,7 @@ def too_large(place: str, name: str, size: str) -> StoreError:
         "document. Nothing was written.",
         document=name,
         next_step=f"See what waits in it: poller quarantine list {poller}. A blob store holds {LARGEST_BODY:,} bytes: "
-        f'poller export-checkpoint {poller}, set [state] store = "blob", poller reset-to-checkpoint {poller} FILE.',
+        f'poller checkpoint export {poller}, set [state] store = "blob", poller reset-to-checkpoint {poller} FILE.',
     )
 
 
@@ -42,7 +42,7 @@ def properties_of(body: bytes) -> dict[str, bytes]:
 
 
 def body_in(entity: Mapping[str, object]) -> bytes:
-    """The bytes in an entity's properties; what somebody typed as text counts too."""
+    """The bytes in an entity's properties; what a person typed as text counts too."""
     found = b""
     for number in range(LARGEST_BODY // _PIECE):
         piece = entity.get(f"B{number:02d}")

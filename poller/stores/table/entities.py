@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from threading import Lock
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 from azure.core.exceptions import AzureError
 from azure.data.tables import TableClient, TableEntity
 
-from poller import forks
 from poller.errors import ConfigError, StoreError, StoreUnavailable
 from poller.ports import Timeout
 from poller.stores.azure.account import KEY
 from poller.stores.azure.advice import TABLES
-from poller.stores.azure.errors import FAILURES, code_of, no_such_service, not_created, translate
-from poller.stores.azure.transport import WholeAnswers, seconds
+from poller.stores.azure.client import AccountClient, ServiceAccess
+from poller.stores.azure.errors import FAILURES, code_of, not_created, translate
+from poller.stores.azure.transport import seconds
+from poller.stores.refusals import not_the_services
 from poller.stores.table.bodies import too_large
 
 PAGE = 1000
@@ -26,9 +26,6 @@ _TABLE = re.compile(r"(?!tables\Z)[a-z][a-z0-9]{2,62}\Z", re.IGNORECASE)
 _TOO_LARGE = frozenset({"EntityTooLarge", "PropertyValueTooLarge", "RequestBodyTooLarge"})
 """Error codes of a document that the service does not hold."""
 _COSMOS = (".cosmos.azure.com", ".cosmosdb.azure.com")
-
-OPTIONS: dict[str, Any] = {"retry_total": 0, "permit_redirects": False}
-"""Of every client: nothing is sent twice or redirected. The SDK's own resending would answer 412 to our own write."""
 
 
 def check_table(table: str) -> str:
@@ -45,59 +42,25 @@ def check_table(table: str) -> str:
     return table
 
 
-class Entities:
+class Entities(AccountClient[TableClient]):
     """A table that may not exist yet; safe to use from several threads.
 
-    Raises, from the constructor: ValueError or AzureError, when `connect` cannot make a client; ConfigError for an
-    account of Azure Cosmos DB.
+    Raises, from the constructor: ConfigError (no table's name, an account of Azure Cosmos DB; as `AccountClient`).
     """
 
-    def __init__(self, connect: Callable[[WholeAnswers], TableClient]) -> None:
-        self._connect = connect
-        self._reset_after_fork()
-        forks.in_child(self._reset_after_fork)
-        endpoint = urlsplit(self.client().url)  # with the SAS token, if there is one, which is not kept
-        _ = endpoint.port  # raises ValueError where it is not a number
-        if "@" in endpoint.netloc:
-            raise ValueError("an account's address has no user")
-        if (endpoint.hostname or "").endswith(_COSMOS):
+    def __init__(self, access: ServiceAccess, name: str) -> None:
+        super().__init__(access, TableClient, check_table(name))
+        if (urlsplit(self.address).hostname or "").endswith(_COSMOS):
             raise ConfigError(
                 f"{KEY} leads to Azure Cosmos DB, whose tables have other tags and times.",
                 key=KEY,
                 next_step="Use a storage account: https://ACCOUNT.table.core.windows.net.",
             )
-        self._account = f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path.rstrip('/')}"
-        self.name = self.client().table_name
-
-    @property
-    def address(self) -> str:
-        """Of the account; no secret."""
-        return self._account
-
-    def _reset_after_fork(self) -> None:
-        """In a child process too, which forgets the parent's connections: collecting them closes its descriptors and
-        sends nothing."""
-        self._lock = Lock()
-        self._client: TableClient | None = None
-
-    def client(self) -> TableClient:
-        """The SDK's client, a new one after `close`."""
-        with self._lock:
-            if self._client is None:
-                self._client = self._connect(WholeAnswers())
-            return self._client
-
-    def close(self) -> None:
-        """Close connections."""
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
 
     def locate(self, name: str) -> str:
         """Where the document `name` is; the table itself when it is empty."""
         document = f"document {name} in " if name else ""
-        return f"{document}table {self.name} of {self._account}"
+        return f"{document}table {self.name} of {self.address}"
 
     def query(
         self, query: str, *select: str, name: str, page: int | None = None, timeout: Timeout | None = None
@@ -157,4 +120,4 @@ class Entities:
 
     def no_table_service(self, name: str) -> StoreUnavailable:
         """The error for an answer that is not a table service's."""
-        return no_such_service(self.locate(name), name, TABLES)
+        return not_the_services(TABLES, self.locate(name), name)

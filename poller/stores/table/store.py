@@ -14,36 +14,27 @@ only of a large one it asks for the tag alone, and for the document when the tag
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError
-from azure.data.tables import TableClient, TableEntity, UpdateMode
+from azure.data.tables import TableEntity, UpdateMode
 
-from poller.errors import ConfigError, StoreError, WriteConflict
+from poller.entra import Identity
+from poller.errors import StoreError, WriteConflict
 from poller.model.finding import Finding
 from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written, unquoted
-from poller.stores.azure.account import (
-    KEY,
-    check_account_key,
-    check_primary,
-    check_transport,
-    expand_development_storage,
-    from_environment,
-    names_service,
-)
-from poller.stores.azure.credentials import credential_of, default_credential
+from poller.stores.azure.client import ServiceAccess
 from poller.stores.azure.errors import FAILURES, code_of, status_of
-from poller.stores.azure.times import header_time, plausible
-from poller.stores.azure.transport import WholeAnswers, seconds
+from poller.stores.azure.transport import seconds
 from poller.stores.table.bodies import body_in, check_size, properties_of
 from poller.stores.table.checkup import examine
-from poller.stores.table.entities import OPTIONS, Entities, check_table
+from poller.stores.table.entities import Entities
 from poller.stores.table.keys import LONGEST, EntityKeys, beginning_with, keys_of, lines_of, name_of
 from poller.stores.table.log import LOG, TableLog
+from poller.stores.times import header_time, plausible
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
@@ -51,7 +42,7 @@ if TYPE_CHECKING:
 ASKED_FIRST = 32 * 1024
 """Bytes from which on a reader asks for the tag before the document."""
 _MOST_KEPT = 1024
-"""Large documents of which the tag is remembered."""
+"""The large documents whose tag is remembered."""
 _TAG = re.compile(r"W/\"datetime'([^'\"]+)'\"")
 
 
@@ -72,20 +63,7 @@ class TableStore:
 
         Raises: ConfigError (not a connection string, not a table's name); it never repeats the connection string.
         """
-        check_account_key(connection_string)
-        check_transport(connection_string, "table")
-        full, name = expand_development_storage(connection_string), check_table(table)
-        if not names_service(full, "table"):
-            raise ConfigError(
-                f"The connection string of {KEY} has a BlobEndpoint and no TableEndpoint.",
-                key=KEY,
-                next_step='Add TableEndpoint=...; to it, or set [state] store = "blob".',
-            )
-
-        def connect(transport: WholeAnswers) -> TableClient:
-            return TableClient.from_connection_string(full, name, transport=transport, **OPTIONS)
-
-        return cls._checked(connect)
+        return cls(Entities(ServiceAccess.by_key(connection_string, "table"), table))
 
     @classmethod
     def from_identity(
@@ -96,12 +74,12 @@ class TableStore:
         client_id: str | None = None,
         credential: TokenCredential | None = None,
     ) -> TableStore:
-        """Without a key: with `credential`, or else DefaultAzureCredential (`client_id`: of which identity).
+        """Without a key: with `credential`, or else DefaultAzureCredential (`client_id`: the identity's).
 
         Raises: ConfigError (no https address, not a table's name).
         """
-        given = default_credential(client_id) if credential is None else lambda: credential
-        return cls._with_identity(account_url, table, given)
+        access = ServiceAccess.by_identity(account_url, "table", Identity(client_id), credential=credential)
+        return cls(Entities(access, table))
 
     @classmethod
     def from_settings(cls, name: str, table: str, environ: Mapping[str, str]) -> TableStore:
@@ -110,33 +88,7 @@ class TableStore:
 
         Raises: ConfigError with key `state.connection`, naming the settings that were searched.
         """
-        found = from_environment(name, environ, service="table")
-        if isinstance(found, str):
-            return cls.from_connection_string(found, table)
-        return cls._with_identity(found.url("table", name, why='store = "table"'), table, credential_of(found))
-
-    @classmethod
-    def _with_identity(cls, account_url: str, table: str, credential: Callable[[], TokenCredential]) -> TableStore:
-        name = check_table(table)
-
-        def connect(transport: WholeAnswers) -> TableClient:
-            return TableClient(account_url, name, credential=credential(), transport=transport, **OPTIONS)
-
-        return cls._checked(connect)
-
-    @classmethod
-    def _checked(cls, connect: Callable[[WholeAnswers], TableClient]) -> TableStore:
-        try:
-            entities = Entities(connect)
-            check_primary(f"{entities.address}/{entities.name}")
-            return cls(entities)
-        except (ValueError, AzureError):  # from None: the SDK's text may quote its arguments
-            raise ConfigError(
-                f"{KEY} leads neither to a storage connection string nor to the https address of an account's tables.",
-                key=KEY,
-                next_step="Copy the connection string from the account's page 'Access keys', or use "
-                "UseDevelopmentStorage=true for Azurite, or https://ACCOUNT.table.core.windows.net with an identity.",
-            ) from None
+        return cls(Entities(ServiceAccess.from_settings(name, "table", environ, why='store = "table"'), table))
 
     def read(
         self, name: str, *, unless: str | None = None, timeout: Timeout | None = None
@@ -209,7 +161,7 @@ class TableStore:
         self._log.append(name, line, timeout)
 
     def lines(self, name: str, *, limit: int | None = None) -> list[str]:
-        """See `StateStore.lines` and `TableLog.lines`."""
+        """See `StateStore.lines` and `NumberedLog.lines`."""
         return self._log.lines(name, limit)
 
     def names(self, prefix: str) -> Iterator[str]:

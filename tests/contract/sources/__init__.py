@@ -40,8 +40,8 @@ import pytest
 pytest.register_assert_rewrite("tests.contract.sources.laws", "tests.contract.sources.follower")
 
 from tests.contract.sources.laws import SourceLaws  # noqa: E402 - after their assertions were registered
-from tests.contract.sources.place import Change, Layout, Place, Reading, Session, SqlPlace, alters, known_later  # noqa: E402
+from tests.contract.sources.place import Change, Layout, Place, Reading, Session, SqlPlace, alters  # noqa: E402
 
 __all__ = [
-    "Change", "Layout", "Place", "Reading", "Session", "SourceLaws", "SqlPlace", "alters", "known_later",
+    "Change", "Layout", "Place", "Reading", "Session", "SourceLaws", "SqlPlace", "alters",
 ]  # fmt: skip

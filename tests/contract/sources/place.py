@@ -145,21 +145,6 @@ def alters(
     )
 
 
-def known_later(why: str, *names: str) -> dict[str, str]:
-    """`Place.known` of changes that do harm once a row was read."""
-    return {f"*: {name}, {moment}, *": why for name in names for moment in MOMENTS[1:]}
-
-
-def known_while_running(why: str, *names: str) -> dict[str, str]:
-    """The same of those that a new process sees, and a running one does not."""
-    return {f"*: {name}, {moment}, *": why for name in names for moment in MOMENTS[:3]}
-
-
-def known_judged(why: str, *names: str) -> dict[str, str]:
-    """`Place.known` of changes that a running poller judges otherwise than a new one."""
-    return {f"test_a_running_poller_judges_a_change_as_a_new_one: {name}": why for name in names}
-
-
 @dataclass(frozen=True)
 class Weakening:
     """What a bound rests on is lost.
@@ -285,6 +270,10 @@ class Place(ABC):
     def fail_over(self, number: int) -> None:
         """From now on another server answers, with a copy of `followed` from when the row of this number, from 1, was
         its last one."""
+        raise NotImplementedError
+
+    def take_over(self) -> None:
+        """Do with the rows of that copy what the poller says if they wait."""
         raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027 - most have nothing to do

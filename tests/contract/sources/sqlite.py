@@ -19,7 +19,6 @@ from tests.contract.sources.place import (
     Shape,
     SqlPlace,
     alters,
-    known_judged,
 )  # fmt: skip
 
 SWAP = (
@@ -107,9 +106,6 @@ class Sqlite(SqlPlace):
         "local": "text",
     }  # fmt: skip
     changes: ClassVar[Sequence[Change]] = CHANGES
-    known: ClassVar[Mapping[str, str]] = known_judged(
-        "a running poller refuses it by an index that is gone", "key text from nocase to binary"
-    )
     filled: ClassVar[Mapping[CursorKind, str]] = {
         "timestamp+pk": "id integer NOT NULL, ts text NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
         "integer+pk": "id integer PRIMARY KEY AUTOINCREMENT, ts text",

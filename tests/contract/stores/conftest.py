@@ -1,36 +1,24 @@
-"""The places that the laws are tried in: this process's memory, four databases, and a real Azurite."""
+"""The places that the laws are tried in: this process's memory, four databases, a real Azurite, and servers
+that stand for Amazon S3 and Azure Cosmos DB."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from azure.storage.blob import ContainerClient
 from sqlalchemy import create_engine, text
 
-from poller.ports import StateStore
+from poller.contract.stores import Place, store  # noqa: F401
 from poller.stores import BlobStore, MemoryStore, SqlStore
 from tests.support.azurite import Azurite
+from tests.support.cosmos import DATABASE, CosmosServer
 from tests.support.documents import delete
+from tests.support.moto import REGION, Moto
 
-KINDS = ("memory", "sqlite", "postgres", "mariadb", "mysql", "blob", "table")
+KINDS = ("memory", "sqlite", "postgres", "mariadb", "mysql", "blob", "table", "s3", "cosmos")
 _DATABASES = {"sqlite": "sqlite_url", "postgres": "postgres_db", "mariadb": "mariadb_db", "mysql": "mysql_db"}
-
-
-@dataclass
-class Place:
-    """Somewhere that documents live. `open`: one more store on it, as another process would have."""
-
-    kind: str
-    make: Callable[[], StateStore]
-    delete: Callable[[str], None]
-    opened: list[StateStore] = field(default_factory=list)
-
-    def open(self) -> StateStore:
-        store = self.make()
-        self.opened.append(store)
-        return store
 
 
 @pytest.fixture(params=KINDS)
@@ -42,21 +30,19 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         made = _blob(request.getfixturevalue("azurite"), request.getfixturevalue("container"))
     elif kind == "table":
         made = _table(request.getfixturevalue("azurite"))
+    elif kind == "s3":
+        made = _s3(request.getfixturevalue("s3"))
+    elif kind == "cosmos":
+        made = _cosmos(request.getfixturevalue("cosmos_server"))
     else:
         made = _sql(kind, request.getfixturevalue(_DATABASES[kind]))
     yield made
-    for store in made.opened:
-        store.close()
-
-
-@pytest.fixture
-def store(place: Place) -> StateStore:
-    return place.open()
+    made.close()
 
 
 def _memory() -> Place:
     shared = MemoryStore()
-    return Place("memory", lambda: shared, lambda name: delete(shared, name))
+    return Place(lambda: shared, lambda name: delete(shared, name))
 
 
 def _sql(kind: str, url: str) -> Place:
@@ -66,7 +52,7 @@ def _sql(kind: str, url: str) -> Place:
             connection.execute(text("DELETE FROM poller_documents WHERE name = :name"), {"name": name})
         engine.dispose()
 
-    return Place(kind, lambda: SqlStore(url), delete)
+    return Place(lambda: SqlStore(url), delete)
 
 
 def _blob(azurite: Azurite, container: str) -> Place:
@@ -76,7 +62,6 @@ def _blob(azurite: Azurite, container: str) -> Place:
 
     # Three lines fill an append blob here, fifty thousand in production.
     return Place(
-        "blob",
         lambda: BlobStore.from_connection_string(azurite.connection_string, container, log_blocks=3),
         delete,
     )
@@ -94,4 +79,29 @@ def _table(azurite: Azurite) -> Place:
         with TableClient.from_connection_string(connection, name) as client:
             client.delete_entity(*keys_of(document))
 
-    return Place("table", lambda: TableStore.from_connection_string(connection, name), delete)
+    # Azurite's tables take no more than 786,000 bytes in a replacement; the service's take what they took.
+    return Place(lambda: TableStore.from_connection_string(connection, name), delete, refuses=True, replaces=700_000)
+
+
+def _s3(server: Moto) -> Place:
+    from poller.stores import S3Store
+
+    bucket, client = server.new_bucket(), server.client()
+    return Place(
+        lambda: S3Store(bucket, region=REGION, endpoint=server.endpoint),
+        lambda name: client.delete_object(Bucket=bucket, Key=name),
+        late=timedelta(seconds=1),  # the answer to a write has no Last-Modified, and its Date may be later
+    )
+
+
+def _cosmos(server: CosmosServer) -> Place:
+    from poller.stores import CosmosStore
+    from poller.stores.cosmos.items import app_of, id_of
+
+    name = server.new_container()
+    client = server.database().get_container_client(name)
+    return Place(
+        lambda: CosmosStore.from_connection_string(server.connection_string, DATABASE, name),
+        lambda document: client.delete_item(id_of(document), app_of(document)),
+        refuses=True,
+    )

@@ -8,6 +8,7 @@ import pytest
 from azure.core.credentials import AccessToken
 
 from poller.errors import ConfigError
+from poller.stores.azure.client import ServiceAccess
 from poller.stores.blob.store import BlobStore
 from tests.contract.stores.canned import Canned, answer
 from tests.support.azurite import KEY
@@ -54,13 +55,13 @@ def opened(address: str, **environ: str) -> BlobStore:
 def identities(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The endpoints that a token would be sent to."""
     found: list[str] = []
-    made = BlobStore.from_identity
+    made = ServiceAccess.by_identity
 
-    def note(account_url: str, container: str = "", **options: Any) -> BlobStore:
-        found.append(account_url)
-        return made(account_url, container, **options, credential=NoCredential())
+    def note(url: str, service: Any, who: object = None, *, credential: object = None) -> ServiceAccess:
+        found.append(url)
+        return made(url, service, credential=NoCredential())
 
-    monkeypatch.setattr(BlobStore, "from_identity", note)
+    monkeypatch.setattr(ServiceAccess, "by_identity", note)
     return found
 
 

@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Poller
+from poller.contract.stores import Place
 from poller.errors import StateCorrupt
 from poller.observability import Began, PollerEvent
 from poller.ports import Found, Missing, StateStore, Timeout, Unchanged
 from poller.sources import SqlSource
-from tests.contract.stores.conftest import Place
 
 STATE = "state/shop/orders.json"
 QUIET = timedelta(days=8)

@@ -10,8 +10,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from poller.app import App, load_app
+from poller.contract.stores import Place
 from poller.ports import Found, StateStore
-from tests.contract.stores.conftest import Place
 from tests.support.quarantine import Clock
 
 CONFIG = """

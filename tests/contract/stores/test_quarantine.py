@@ -8,11 +8,11 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from poller.contract.stores import Place
 from poller.journal.quarantine.prune import Pruner
 from poller.journal.quarantine.record import QuarantineRecord
 from poller.journal.quarantine.records import Quarantine
 from poller.runtime import SystemRuntime
-from tests.contract.stores.conftest import Place
 from tests.support.documents import hold_to_schemas
 from tests.support.quarantine import entry, quarantine
 

@@ -364,3 +364,54 @@ def test_a_program_pauses_and_resumes_it_by_its_name(shop: Path) -> None:
     assert [part.finished for part in half.parts] == [True, False]
     assert half.next_step == f"To go on: poller -c {path} resume cut; then make the same call again."
     assert seen.ids == [2, 3]
+
+
+def test_one_paused_before_all_its_parts_are_there_is_paused_whole(shop: Path) -> None:
+    """A first call that was killed made one of two: the pause found no other."""
+    path = shop.parent / "poller.toml"
+    path.write_text(CONFIG)
+    (shop.parent / "handlers.py").write_text("def handle(batch): pass\n")
+    seen = Seen()
+    with load_app(path, {}, observers=[]) as app:
+        poller = app.poller("orders")
+        with Backfill(poller, Request(BEGINS, ENDS, name="cut", parallel=2)) as work:
+            assert work.prepare() is None
+
+            def killed(*_: Any, **__: Any) -> None:
+                raise KeyboardInterrupt
+
+            work.parts[1].begin = killed  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                work.deliver(seen)
+
+        paused = pause(app, "cut", reason="night", by="ada")
+        with pytest.raises(Refused, match=r"cut was paused by ada at .*: night. Nothing was delivered. To go on: "):
+            poller.backfill(BEGINS, ENDS, name="cut", handler=seen)
+        assert seen.ids == []
+        resume(app, "cut")
+        assert poller.backfill(BEGINS, ENDS, name="cut", handler=seen).finished
+
+    assert (paused.name, paused.changed) == ("cut-1of2", True)
+    assert sorted(seen.ids) == IN_RANGE
+
+
+def test_one_paused_while_its_parts_are_made_is_paused_whole(shop: Path) -> None:
+    """The pause comes between the first document and the second."""
+    path = shop.parent / "poller.toml"
+    path.write_text(CONFIG)
+    (shop.parent / "handlers.py").write_text("def handle(batch): pass\n")
+    seen = Seen()
+    with load_app(path, {}, observers=[]) as app:
+        poller = app.poller("orders")
+        with Backfill(poller, Request(BEGINS, ENDS, name="cut", parallel=2)) as work:
+            assert work.prepare() is None
+            begin = work.parts[1].begin
+
+            def later(*args: Any, **options: Any) -> None:
+                pause(app, "cut", reason="night", by="ada")
+                begin(*args, **options)
+
+            work.parts[1].begin = later  # type: ignore[method-assign]
+            with pytest.raises(Refused, match=r"cut was paused by ada at .*: night. Nothing was delivered. To go on: "):
+                work.deliver(seen)
+    assert seen.ids == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller.sources import followed
+from poller.sources import sampler as followed
 from poller.sources.mysql import tracked as mysql_tracked
 from poller.sources.mysql.look import Look, look
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
-from poller.sources import followed
+from poller.sources import sampler as followed
 from poller.sources.mysql import tracked as mysql_tracked
 from tests.integration.bounds.tables import add, another_process, freshly, ids, make, session, source
 from tests.integration.sources.tables import execute

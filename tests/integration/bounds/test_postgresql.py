@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
-from poller.sources import followed
+from poller.sources import sampler as followed
 from poller.sources.current_bound import choose
 from poller.sources.database import dialect_for
 from poller.sources.postgresql import samples as postgresql_samples
@@ -193,7 +194,8 @@ def test_a_standby_is_refused() -> None:
             stamped: dict[str, Any] = {"table": "stamped", "schema_name": None}
             dialect = dialect_for("postgresql")
             asks = [asked(**stamped, bound=wanted) for wanted in ("exact", "strict")]
-            asks.append(asked(**stamped, cursor_kind="xid8+pk", cursor_time_zone=None))
+            by_id = asked(**stamped, cursor_kind="xid8+pk", cursor_time_zone=None)
+            asks.append(replace(by_id, highest=sa.text("SELECT max(id) FROM stamped")))
             samplers = [choose(dialect, each, primary) for each in asks]
             for sampler, each in zip(samplers, asks, strict=True):
                 assert Process(sampler.rule, each.options).see(sampler.take(primary)).kind in BOUNDS

@@ -13,8 +13,8 @@ from poller.databases import samplers
 from poller.databases.samplers import Reading
 from poller.sources.mysql import bound as mysql
 from poller.sources.mysql import look as mysql_look
+from poller.sources.mysql import look as mysql_turn
 from poller.sources.mysql import tracked as mysql_tracked
-from poller.sources.mysql import turn as mysql_turn
 from poller.sources.postgresql import bound as postgresql
 from poller.sources.postgresql import samples as postgresql_samples
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source

@@ -11,8 +11,8 @@ import pytest
 
 from poller.databases.samplers import Reading, Samplers, SharedSampler
 from poller.sources.mysql import look as mysql_look
+from poller.sources.mysql import look as mysql_turn
 from poller.sources.mysql import tracked as mysql_tracked
-from poller.sources.mysql import turn as mysql_turn
 from poller.sources.mysql.look import Look
 from poller.sources.mysql.tracked import Tracked
 from poller.sources.postgresql.samples import Observed

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from poller.databases import samplers
 from poller.errors import ConfigError, SourceError
 from poller.sources import SqlSource
-from poller.sources.sqlite.clock import SharedClock
+from poller.sources.sqlite.bound import SharedClock
 from tests.integration.bounds.tables import add, ids, make, session, source
 from tests.support.services import wait_until
 

@@ -11,8 +11,11 @@ from benchmarks.torture.bench import Result, torture
 from benchmarks.torture.plan import ALL, DEFEAT_OBSERVED, NOT_HAD, Plan
 from benchmarks.torture.tables import family
 from poller.model.cursor import CursorKind
+from tests.support.bounds import ROLE
 from tests.support.mariadb import MariaDbServer
+from tests.support.pgbouncer import pooled
 from tests.support.postgres import PostgresServer
+from tests.support.services import Unavailable, unavailable
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -70,6 +73,35 @@ def test_postgresql_loses_nothing_of_anything(postgres_db: str, bound: str, besi
 @pytest.mark.soak
 def test_postgresql_observed_loses_nothing_but_the_documented(postgres_db: str) -> None:
     spared_in_full_pages(replace(PLAN, url=postgres_db, bound="observed", features=GENTLE), "observed")
+
+
+@pytest.mark.parametrize(
+    ("bound", "kind"),
+    [
+        pytest.param("observed", "timestamp+pk", marks=pytest.mark.soak),
+        *(
+            pytest.param(bound, kind, marks=pytest.mark.prove)
+            for bound, kind in [
+                ("observed", "integer+pk"),
+                ("observed", "xid8+pk"),
+                ("exact", "timestamp+pk"),
+                ("exact", "integer+pk"),
+                ("exact", "xid8+pk"),
+            ]
+        ),
+    ],
+)
+def test_postgresql_through_a_pooler_loses_nothing(
+    postgres_server: PostgresServer, postgres_db: str, bound: str, kind: CursorKind
+) -> None:
+    """Each statement may run in another session of the server; no bound serves twice, and no sample is shared."""
+    features = ALL if bound == "exact" else GENTLE
+    plan = replace(PLAN, url=postgres_db, bound=bound, kind=kind, beside=2, features=features, seconds=15.0)
+    try:
+        with pooled(postgres_server.port, ("postgres", ROLE)) as port:
+            spared(replace(plan, pooler=port), "exact" if kind == "xid8+pk" else bound)
+    except Unavailable as missing:
+        unavailable(missing)
 
 
 @pytest.mark.parametrize("kind", [pytest.param("xid8+pk", marks=pytest.mark.soak), "integer+pk"])

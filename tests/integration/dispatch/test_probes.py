@@ -11,7 +11,6 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Poller
-from poller.delivery import result as results
 from poller.dispatch import probes
 from poller.dispatch.probes import Answer, DatabaseProber, Question
 from poller.errors import SourceError
@@ -21,6 +20,7 @@ from poller.sources import SqlSource, learned
 from poller.sources.inspection import inspect_source
 from poller.sources.postgresql import samples as postgresql_samples
 from poller.stores import MemoryStore
+from poller.tick import result as results
 from tests.integration.bounds.tables import session
 from tests.integration.sources.tables import TIMESTAMP, execute, family
 

@@ -33,7 +33,7 @@ def queue(azurite: Azurite, container: str) -> StorageQueue:
 
 
 def contents(queue: StorageQueue) -> list[str]:
-    return [one.content for one in queue._client(queue.name).receive_messages()]
+    return [one.content for one in queue.work.client().receive_messages()]
 
 
 def test_a_message_creates_its_queue_and_is_read_again(queue: StorageQueue) -> None:
@@ -53,7 +53,9 @@ def test_many_messages_at_once_create_one_queue(queue: StorageQueue) -> None:
 
 def test_a_message_lives_for_ten_minutes(queue: StorageQueue) -> None:
     queue.send(MESSAGE)
-    (one,) = queue._client(queue.name).peek_messages()
+    (one,) = queue.work.client().peek_messages()
+    assert one.expires_on is not None
+    assert one.inserted_on is not None
     assert (one.expires_on - one.inserted_on).total_seconds() == 600
     queue.close()
 
@@ -86,7 +88,7 @@ def test_a_queue_that_is_closed_leaves_no_socket(azurite: Azurite) -> None:
 
 def test_the_poison_queue_is_emptied(queue: StorageQueue) -> None:
     assert queue.take_poison() == []
-    poison = queue._client(queue.poison)
+    poison = queue.poison.client()
     poison.create_queue()
     for number in range(40):
         poison.send_message(f"text {number}")
@@ -172,7 +174,7 @@ def signed(azurite: Azurite, **permitted: bool) -> str:
 def test_the_check_of_a_queue_changes_nothing(queue: StorageQueue) -> None:
     queue.check()
     with pytest.raises(ResourceNotFoundError):  # none is made
-        queue._client(queue.name).get_queue_properties()
+        queue.work.client().get_queue_properties()
     queue.send(MESSAGE)
     queue.check()
     assert len(contents(queue)) == 1
@@ -197,7 +199,7 @@ def test_an_identity_needs_the_address_of_the_queues() -> None:
         {"Storage__queueServiceUri": "https://shop.queue.core.windows.net"},
         {"Storage__accountName": "shop"},
     ):
-        client = StorageQueue.from_settings("Storage", "work", settings | more)._client("work")
+        client = StorageQueue.from_settings("Storage", "work", settings | more).work.client()
         assert client.url == "https://shop.queue.core.windows.net/work"
 
 
@@ -211,7 +213,7 @@ def test_a_key_does_not_travel_in_clear_text() -> None:
 
 def test_the_emulators_short_form_has_queues() -> None:
     queue = StorageQueue.from_connection_string("UseDevelopmentStorage=true", "work")
-    assert queue._client("work").url == f"http://127.0.0.1:10001/{ACCOUNT}/work"
+    assert queue.work.client().url == f"http://127.0.0.1:10001/{ACCOUNT}/work"
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_who_goes_back_before_the_answer_still_hears_it(browser: Browser, tmp_pa
         confirm(page, "Replay", by="ana")
         assert begun.wait(30)
         page.go_back()
-        page.get_by_role("columnheader", name="Pending").wait_for()
+        page.get_by_role("columnheader", name="Waiting").wait_for()
         go_on.set()
         page.get_by_role("status").get_by_text("it waits no longer").wait_for()
 

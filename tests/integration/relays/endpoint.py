@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import ssl
 import threading
@@ -40,6 +41,8 @@ class Request:
     path: str
     headers: dict[str, str]
     body: Any
+    raw: bytes = b""
+    """The body, unpacked."""
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -88,7 +91,8 @@ class Endpoint:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                request = Request(self.path, dict(self.headers), json.loads(body))
+                raw = gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body
+                request = Request(self.path, dict(self.headers), json.loads(raw), raw)
                 endpoint.requests.append(request)
                 answer = endpoint.answers.pop(0) if endpoint.answers else Answer()
                 if endpoint.hangs(request):

@@ -83,6 +83,13 @@ def test_each_ordering_key_is_sent_by_itself_as_its_partition(kind: str, broker:
         assert one.envelope["x-opt-partition-key"] == str(json.loads(one.body)["customer"])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_chosen_columns_have_the_names_of_the_target(kind: str, broker: Broker) -> None:
+    relay_to(kind, broker.connection_string, columns={"order": "id"}, ordering_key=["customer"])(numbered(2))
+    assert [json.loads(one.body) for one in broker.sent] == [{"order": 0}, {"order": 1}]
+    assert [one.envelope["x-opt-partition-key"] for one in broker.sent] == ["0", "1"]
+
+
 def test_an_ordering_key_can_be_the_session(broker: Broker) -> None:
     relay_to("service_bus", broker.connection_string, topic="sales", sessions=True, ordering_key=["customer"])(
         numbered(2)

@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
-from azure.storage.blob import ContainerClient
 
 from poller import Batch, RetryLater
 from poller.errors import ConfigError, Fenced, PollerError
 from poller.handler.batch import Standing
 from poller.ports import Row
-from poller.relays.blob import BlobRelay, BlobSettings
+from tests.integration.relays.lake import Lake, arrow_batch, parquet_of
 from tests.support.azurite import Azurite
-
-
-class Lake:
-    """A container of the run's Azurite, and relays that land files there."""
-
-    def __init__(self, azurite: Azurite, container: str) -> None:
-        self.connection, self.container = azurite.connection_string, container
-        self.client = ContainerClient.from_connection_string(self.connection, container)
-
-    def relay(self, **settings: Any) -> BlobRelay:
-        own = BlobSettings(container=self.container, connection_env="TARGET", **settings)
-        return BlobRelay(own, environ={"TARGET": self.connection})
-
-    def files(self, prefix: str = "orders/") -> dict[str, bytes]:
-        return {
-            name: self.client.download_blob(name).readall()
-            for name in self.client.list_blob_names(name_starts_with=prefix)
-        }
-
-    def rows(self, prefix: str = "orders/") -> list[Any]:
-        return [json.loads(line) for content in self.files(prefix).values() for line in content.splitlines()]
 
 
 @pytest.fixture
@@ -50,28 +26,11 @@ def lake(azurite: Azurite, container: str) -> Iterator[Lake]:
     made.client.close()
 
 
-class Arrow:
-    """A page's table."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
-
-    def arrow(self) -> pa.Table:
-        return self.table
-
-
 def batch_of(first: int, last: int, *, token: int = 1, settled: int = 0, generation: int = 0, **more: Any) -> Batch:
     """The rows from `first` to `last` of a table, which have their numbers as positions."""
     rows = [{"id": number, **more} for number in range(first, last + 1)]
     standing = Standing(app_name="shop", generation=generation, settled=settled, through=last)
     return Batch.of_rows(rows, poller_name="orders", fencing_token=token, standing=standing)
-
-
-def arrow_batch(rows: list[dict[str, Any]], schema: pa.Schema | None = None, **more: Any) -> Batch:
-    made = Batch.of_rows(rows, poller_name="orders", standing=Standing(app_name="shop", through=len(rows)), **more)
-    table = Arrow(pa.Table.from_pylist(rows, schema=schema))
-    object.__setattr__(made, "_table", table)
-    return made
 
 
 def test_a_batch_is_one_file_of_lines(lake: Lake) -> None:
@@ -152,6 +111,20 @@ def test_a_date_column_that_rows_do_not_have_is_refused(lake: Lake) -> None:
         lake.relay(path="{poller}/{date}", date_column="at")(batch_of(1, 1))
 
 
+def test_chosen_columns_have_the_names_of_the_target(lake: Lake) -> None:
+    lake.relay(columns={"order": "id"}, path="{date}", date_column="day")(batch_of(1, 2, day=date(2026, 4, 7)))
+    assert lake.rows("2026-04-07/") == [{"order": 1}, {"order": 2}]
+
+
+def test_chosen_columns_of_parquet_are_those_of_its_files(lake: Lake) -> None:
+    columns = {"total": "n", "order": "id"}
+    lake.relay(columns=columns, format="parquet", path="p")(arrow_batch([{"id": 3, "n": 5, "x": 1}]))
+    (content,) = lake.files("p/").values()
+    assert parquet_of(content).to_pylist() == [{"total": 5, "order": 3}]
+    with pytest.raises(ConfigError, match="names n, which the rows do not have"):
+        lake.relay(columns=columns, format="parquet", path="q")(arrow_batch([{"id": 3}]))
+
+
 def test_gzip_holds_the_same_lines(lake: Lake) -> None:
     lake.relay(compression="gzip")(batch_of(1, 2))
     ((name, content),) = lake.files().items()
@@ -179,10 +152,6 @@ def test_parquet_columns_keep_their_types_over_batches(lake: Lake) -> None:
 def typed(type_: Any, id_: int, value: Any, token: int = 1) -> Batch:
     schema = pa.schema([("id", pa.int64()), ("n", type_)])
     return arrow_batch([{"id": id_, "n": value}], schema, fencing_token=token)
-
-
-def parquet_of(content: bytes) -> pa.Table:
-    return parquet.read_table(io.BytesIO(content))
 
 
 @pytest.mark.parametrize(

@@ -5,39 +5,24 @@ from __future__ import annotations
 import base64
 import http.server
 import json
+import socket
 import threading
-import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from azure.storage.queue import QueueClient
 
 from poller import Batch, RetryLater
 from poller.errors import ConfigError, PollerError
+from poller.ports import Timeout
+from poller.relays import account
 from poller.relays.messages import message_id
 from poller.relays.queue import LARGEST, QueueRelay, QueueSettings
 from tests.contract.stores.canned import Canned, answer
-from tests.support.azurite import Azurite
+from tests.integration.relays.queues import Queue
+from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.services import free_port
-
-
-class Queue:
-    """A queue of the run's Azurite, and relays that send to it."""
-
-    def __init__(self, azurite: Azurite) -> None:
-        self.connection = azurite.connection_string_with_queues
-        self.name = f"q-{uuid.uuid4().hex[:12]}"
-        self.client = QueueClient.from_connection_string(self.connection, self.name)
-
-    def relay(self, **settings: Any) -> QueueRelay:
-        own = QueueSettings(queue=self.name, connection_env="TARGET", **settings)
-        return QueueRelay(own, environ={"TARGET": self.connection})
-
-    def taken(self) -> list[Any]:
-        """What a queue trigger gets of the messages, in order."""
-        return [json.loads(base64.b64decode(one.content)) for one in self.client.receive_messages(messages_per_page=32)]
 
 
 @pytest.fixture
@@ -76,6 +61,11 @@ def test_each_row_is_a_message_that_functions_can_read(queue: Queue) -> None:
     assert queue.taken() == [
         {"id": message_id(batch, row), "poller": "orders", "row": {"id": row["id"], "name": "Zoë <&>"}} for row in batch
     ]
+
+
+def test_chosen_columns_have_the_names_of_the_target(queue: Queue) -> None:
+    queue.relay(columns={"order": "id"}, senders=2, ordering_key=["name"])(numbered(2, name="Zoë"))
+    assert sorted(one["row"]["order"] for one in queue.taken()) == [0, 1]
 
 
 def test_a_second_delivery_has_the_same_ids(queue: Queue) -> None:
@@ -198,3 +188,18 @@ def test_throttling_is_an_outage_for_as_long_as_it_says(queue: Queue) -> None:
             relay(numbered(1))
         server.shutdown()
     assert raised.value.after == timedelta(seconds=7)
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of a server that takes requests and answers none."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_service_that_never_answers_is_given_up(silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK's clients would wait for five minutes, three times."""
+    monkeypatch.setattr(account, "LIMITS", Timeout(connect=0.2, read=0.2))
+    text = f"AccountName={ACCOUNT};AccountKey={KEY};QueueEndpoint=http://127.0.0.1:{silent}/{ACCOUNT};"
+    with pytest.raises(RetryLater, match="no usable answer came for the queue orders"):
+        QueueRelay(QueueSettings(queue="orders", connection_env="TARGET"), environ={"TARGET": text})(numbered(1))

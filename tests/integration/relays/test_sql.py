@@ -106,6 +106,31 @@ def test_rows_are_added_and_replaced(target: Engine, made: Any) -> None:
     assert rows_of(target) == [(1, "a", 1), (2, "b", 2), (3, None, None)]
 
 
+def test_insert_changes_nothing_that_is_there(target: Engine, made: Any) -> None:
+    write = made(mode="insert")
+    assert called(write, batch(row(1), row(2))).error is None
+    assert called(write, batch(row(1), row(2))).named == (), "a repeat is no second version"
+    result = called(write, batch(row(3), row(2, "b", 2), row(4), through=5))
+    assert [one.position for one in result.named] == [1]
+    assert rows_of(target) == [(1, "a", 1), (2, "a", 1), (3, "a", 1), (4, "a", 1)]
+
+
+def test_insert_keeps_each_version_of_a_row(target: Engine, made: Any) -> None:
+    with target.begin() as connection:
+        connection.execute(text("CREATE TABLE history (id INTEGER, version INTEGER, PRIMARY KEY (id, version))"))
+    write = made(
+        table="history", mode="insert", key_columns=["id", "version"], columns={"id": "id", "version": "version"}
+    )
+    assert called(write, batch(row(1), row(1, "b", 2))).error is None
+    assert rows_of(target, "SELECT id, version FROM history ORDER BY version") == [(1, 1), (1, 2)]
+
+
+def test_insert_and_a_version_column_exclude_each_other() -> None:
+    with pytest.raises(ConfigError, match="has no meaning with mode") as caught:
+        relay("sql", url="sqlite://", table="t", key_columns=["id"], mode="insert", version_column="version")
+    assert caught.value.key == "version_column"
+
+
 def test_a_batch_that_comes_again_is_applied_once(target: Engine, made: Any) -> None:
     write = made()
     write(batch(row(1), row(2)))
@@ -270,7 +295,7 @@ def test_a_value_that_would_be_lost_is_refused_by_name(target: Engine, made: Any
     ("settings", "key", "words"),
     [
         ({"table": "cpoy"}, "table", "names no table"),
-        ({"key_columns": ["name"]}, "key_columns", "is no primary or unique key of copy; its keys: id"),
+        ({"key_columns": ["name"]}, "key_columns", "is not a primary or unique key of copy; its keys: id"),
         ({"columns": {"id": "id", "nmae": "name"}}, "columns", "names no column of the table copy"),
         ({"columns": {"id": "id", "name": "nmae"}}, "columns", 'names "nmae", which the rows do not have'),
     ],

@@ -9,9 +9,6 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from poller.config import PollerOptions
-from poller.delivery.context import Context
-from poller.delivery.result import TickResult
-from poller.delivery.runner import Runner
 from poller.errors import SourceError
 from poller.handler.batch import Batch
 from poller.handler.call import Handler
@@ -24,6 +21,9 @@ from poller.observability import (
 )
 from poller.ports import Bound, Event, Found, InspectableSource, Lag, Page, Row, Source, SourceCheckup
 from poller.stores import MemoryStore
+from poller.tick.context import Context
+from poller.tick.result import TickResult
+from poller.tick.runner import Runner
 from tests.integration.runner.clockwork import Clockwork
 from tests.integration.runner.wire import STATE, Wire
 from tests.support.documents import SOURCE, hold_to_schemas

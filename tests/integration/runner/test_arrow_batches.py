@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Batch, Poller
-from poller.delivery.replay import Replay
 from poller.errors import ConfigError
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
+from poller.tick.replay import Replay
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("adbc_driver_postgresql")

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from poller.delivery.result import TickResult
 from poller.errors import LeaseLost
 from poller.handler.batch import Batch
 from poller.model import transitions
 from poller.model.document import Change, State
 from poller.observability import BatchCommitted, LeaseLostEvent, LeaseReleased
+from poller.tick.result import TickResult
 from tests.integration.runner.fakes import World, Worlds, once
 from tests.integration.runner.wire import lost_after, lost_before, preceded
 

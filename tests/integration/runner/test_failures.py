@@ -8,7 +8,6 @@ import logging
 
 import pytest
 
-from poller.delivery.recheck import Recheck
 from poller.errors import ConfigError, SourceUnavailable, StoreUnavailable
 from poller.handler.batch import Batch
 from poller.handler.call import Handler
@@ -16,6 +15,7 @@ from poller.model import transitions
 from poller.model.document import Change, State
 from poller.model.redact import LIMIT
 from poller.observability import HandlerFailed, PollerHalted
+from poller.tick.recheck import Recheck
 from tests.integration.runner.fakes import LONGEST_WAIT, TableGone, World, Worlds, cursor_of, raising, row
 from tests.integration.runner.wire import Fault, denied, lost_before, unavailable
 

@@ -1,4 +1,4 @@
-"""`commit = "grouped"`: the handler goes on while a commit is on its way; what landed counts, and nothing else."""
+"""`max_uncommitted = 4`: the handler goes on while a commit is on its way; what landed counts, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.runner.fakes import World, Worlds, add, settled
 
 def grouped(worlds: Worlds, rows: int, seconds: float = 1.0, **options: Any) -> World:
     """A world of so many rows, whose store takes so many seconds for each write of a document under a lease."""
-    world = settled(worlds(commit="grouped", batch_size=1, **options))
+    world = settled(worlds(**{"max_uncommitted": 4, "batch_size": 1} | options))
     add(world, 1, rows)
     write = world.wire.write
 

@@ -24,7 +24,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 def grouped(worlds: Worlds, **options: Any) -> World:
     """Rows for a poller whose commits take three seconds each, while its handler is quick."""
-    world = settled(worlds(commit="grouped", batch_size=1, **options))
+    world = settled(worlds(max_uncommitted=4, batch_size=1, **options))
     add(world, 1, ROWS)
     write = world.wire.write
 

@@ -9,7 +9,7 @@ from tests.integration.runner.fakes import Worlds, add, settled
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"commit": "grouped"}, {"concurrency": 2}], ids=["each", "grouped", "two lanes"]
+    "options", [{}, {"max_uncommitted": 4}, {"concurrency": 2}], ids=["each", "grouped", "two lanes"]
 )
 def test_rows_that_landed_are_counted_once(worlds: Worlds, options: dict[str, object]) -> None:
     world = settled(worlds(rows=10, batch_size=10, **options))

@@ -118,7 +118,7 @@ def test_ctrl_c_while_the_committer_starts_loses_no_commit(
     worlds: Worlds, monkeypatch: pytest.MonkeyPatch, lanes: int, begun: str
 ) -> None:
     """Whether its thread runs is not known then: what the handler has done lands once, before the lease is free."""
-    world = settled(worlds(commit="grouped", concurrency=lanes, batch_size=5))
+    world = settled(worlds(max_uncommitted=4, concurrency=lanes, batch_size=5))
     add(world, 1, ROWS)
     spawn, under_way = world.runtime.spawn, []
 

@@ -28,7 +28,10 @@ def test_no_more_is_begun_than_may_be_repeated(worlds: Worlds) -> None:
 
 @pytest.mark.parametrize(
     ("options", "key"),
-    [({"concurrency": 2, "commit": "each"}, "commit"), ({"concurrency": 5, "max_uncommitted": 4}, "max_uncommitted")],
+    [
+        ({"concurrency": 2, "max_uncommitted": 1}, "max_uncommitted"),
+        ({"concurrency": 5, "max_uncommitted": 4}, "max_uncommitted"),
+    ],
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, Any], key: str) -> None:
     source = SqlSource("sqlite://", table="orders", cursor_column="updated_at", pk_columns=["id"])

@@ -135,17 +135,11 @@ def test_a_loop_whose_thread_cannot_start_is_tried_again(url: str, monkeypatch: 
 def test_a_lost_lease_cancels_the_async_handlers_of_all_lanes(url: str) -> None:
     begun, cancelled = Counter[int](), Counter[int]()
     one = poller(url, lease_ttl="3s", heartbeat_interval="200ms")
-    store, name = one.store, "state/shop/orders.json"
 
     async def handle(batch: Batch) -> None:
         begun[batch.standing.lane] += 1
         if len(begun) == LANES:
-            found = store.read(name)
-            assert isinstance(found, Found)
-            taken = transitions.acquire(
-                decode(found.body, location=name), owner_id="other/1", ttl=60.0, now=datetime.now(UTC)
-            )
-            store.write(name, encode(taken), if_tag=found.tag)
+            taken_over(one)
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -155,6 +149,84 @@ def test_a_lost_lease_cancels_the_async_handlers_of_all_lanes(url: str) -> None:
     with closing(one):
         assert one.tick(handle).outcome == "lease_lost"
     assert begun == cancelled == Counter(range(LANES))
+
+
+class Left:
+    """What a call may leave behind: a task, and a thread. Neither ends at once when it is cancelled."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    async def task(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.02)
+            self.ended.append("task")
+
+    async def thread(self) -> None:
+        def work() -> None:
+            threading.Event().wait(0.3)
+            self.ended.append("thread")
+
+        await asyncio.to_thread(work)
+
+
+def test_an_async_handler_that_failed_leaves_nothing_running(url: str) -> None:
+    """`asyncio.gather` lets the others go on when one fails: they would write beside the next try of their rows."""
+    left = Left()
+
+    async def fails() -> None:
+        await asyncio.sleep(0.05)
+        raise ValueError("no")
+
+    async def handle(batch: Batch) -> None:
+        if batch.rows[0]["id"] == 1:
+            await asyncio.gather(left.task(), left.thread(), fails())
+
+    with closing(poller(url)) as one:
+        assert one.tick(handle).error == "ValueError: no"
+        assert sorted(left.ended) == ["task", "thread"]
+
+
+def test_a_lost_lease_leaves_nothing_running(url: str) -> None:
+    """`asyncio.wait` does not cancel what it waits for."""
+    left = Left()
+    one = poller(url, lease_ttl="3s", heartbeat_interval="200ms")
+
+    async def handle(batch: Batch) -> None:
+        if batch.rows[0]["id"] == 1:
+            work = [asyncio.create_task(left.task()), asyncio.create_task(left.thread())]
+            taken_over(one)
+            await asyncio.wait(work)
+
+    with closing(one):
+        assert one.tick(handle).outcome == "lease_lost"
+        assert sorted(left.ended) == ["task", "thread"]
+
+
+def test_a_client_of_all_lanes_lives_until_the_poller_is_closed(url: str) -> None:
+    left, reader = Left(), list[asyncio.Task[None]]()
+
+    async def handle(batch: Batch) -> None:
+        if not reader:
+            reader.append(asyncio.create_task(left.task()))
+        await asyncio.sleep(0)
+
+    with closing(poller(url)) as one:
+        assert one.tick(handle).rows == ROWS
+        assert not reader[0].done()
+    assert left.ended == ["task"]
+
+
+def taken_over(one: Poller) -> None:
+    """Another owner has its lease now."""
+    name = "state/shop/orders.json"
+    found = one.store.read(name)
+    assert isinstance(found, Found)
+    state = decode(found.body, location=name)
+    taken = transitions.acquire(state, owner_id="other/1", ttl=60.0, now=datetime.now(UTC))
+    one.store.write(name, encode(taken), if_tag=found.tag)
 
 
 def hang_once(batch: Batch) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from poller.admin.editor import Operator
-from poller.delivery.recheck import Recheck, look_back
 from poller.errors import ConfigError, LeaseHeld, PollerError, StateCorrupt
 from poller.handler.batch import Batch
 from poller.model import transitions
@@ -17,6 +16,7 @@ from poller.model.document import Change
 from poller.model.timing import Timing
 from poller.observability import Rechecked, YieldedToOperator
 from poller.ports import Page
+from poller.tick.recheck import Recheck, look_back
 from tests.integration.runner.fakes import InspectableTable, World, cursor_of, row
 from tests.integration.runner.wire import Wire, preceded
 from tests.support.operators import pause
@@ -117,7 +117,7 @@ def test_an_operator_gets_through_between_two_batches_of_late_rows(worlds: Calla
 
 
 def test_a_cancelled_redelivery_counts_nothing_and_gives_back(worlds: Callable[..., World]) -> None:
-    world, _ = looked_at(worlds)
+    world = worlds(rows=5).begun()
     found = late_rows(world, 20)
 
     def handle(batch: Batch) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from poller.delivery.result import TickResult
 from poller.handler.batch import Batch
 from poller.model.document import State, encode
 from poller.observability import (
@@ -18,6 +17,7 @@ from poller.observability import (
 )
 from poller.ports import Timeout
 from poller.stores import MemoryStore
+from poller.tick.result import TickResult
 from tests.integration.runner.fakes import Worlds, row
 from tests.integration.runner.wire import Answer, Wire, lost_before
 

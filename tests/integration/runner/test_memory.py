@@ -76,7 +76,7 @@ def pages(number: int) -> int:
     [
         ({"read_ahead": 0}, 2 * (BATCH + 1)),
         ({}, pages(2) + BATCH + 1),
-        ({"commit": "grouped"}, pages(2) + BATCH + 1 + 4 * BATCH),
+        ({"max_uncommitted": 4}, pages(2) + BATCH + 1 + 4 * BATCH),
         ({"concurrency": 2}, pages(5) + (8 + 2) * BATCH),
         ({"concurrency": 8}, pages(5) + (32 + 8) * BATCH),
         ({"concurrency": 8, "max_uncommitted": 8}, pages(5) + (8 + 8) * BATCH),

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from poller.delivery.reader import KEPT_FOR
 from poller.errors import SourceUnavailable
 from poller.handler.batch import Batch
 from poller.observability import LeaseLostEvent
 from poller.ports import Page
+from poller.tick.reader import KEPT_FOR
 from tests.integration.runner.fakes import Table, World, Worlds, row, stamp_of
 from tests.integration.runner.laned import Laned, laned
 
@@ -90,8 +90,9 @@ def test_no_more_is_read_than_may_be_handed_over(worlds: Worlds) -> None:
 
 
 def test_large_rows_make_small_pages(worlds: Worlds) -> None:
-    world = worlds(rows=0, page_size=1000, read_ahead_bytes="100KB")
-    world.table.rows = [{**row(number), "text": "x" * 4000} for number in range(1, 101)]
+    """A page takes about 64 MB."""
+    world, text = worlds(rows=0, page_size=1000), "x" * 2_600_000
+    world.table.rows = [{**row(number), "text": text} for number in range(1, 101)]
     world.tick()
     assert world.delivered == list(range(1, 101))
     assert pages(world) == [0, 10, 30, 50, 70, 90]

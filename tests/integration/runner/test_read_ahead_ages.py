@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from poller.delivery.reader import KEPT_FOR
 from poller.handler.batch import Batch
+from poller.tick.reader import KEPT_FOR
 from tests.integration.runner.fakes import Worlds, row, stamp_of
 from tests.integration.runner.laned import Laned, laned
 from tests.integration.runner.wire import Fault
@@ -216,7 +216,7 @@ def test_a_search_whose_writes_take_long_finds_the_row_that_fails(worlds: Worlds
 
 def test_rows_that_waited_for_a_commit_are_read_again(worlds: Worlds) -> None:
     """Batches are committed together, and each write takes longer than rows may wait."""
-    world = aged(worlds, 40, concurrency=1, commit="grouped", max_uncommitted=2)
+    world = aged(worlds, 40, concurrency=1, max_uncommitted=2)
     slow_writes(world, "state/", 7.0)
     assert world.world.tick(world.handler()).rows == 40
     assert oldest(world) <= KEPT_FOR

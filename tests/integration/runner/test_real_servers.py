@@ -113,7 +113,7 @@ def test_a_released_lease_is_taken_at_once_by_another_process(orders: Callable[[
     assert seen == [12092, 12093, 12094, 7, 12095, 7]
 
 
-@pytest.mark.soak
+@pytest.mark.prove
 def test_a_whole_year_of_flights_none_missing_and_none_twice(
     azurite: Azurite, container: str, postgres_db: str, flights_year: list[dict[str, Any]]
 ) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from poller.delivery.reader import KEPT_FOR
-from poller.delivery.replay import Replay, replay
 from poller.errors import StoreDenied, StoreError, StoreUnavailable
 from poller.handler.batch import Batch
 from poller.model import row_ids
 from poller.model.cursor import Cursor
 from poller.ports import Found, Page
+from poller.tick.reader import KEPT_FOR
+from poller.tick.replay import Replay, replay
 from tests.integration.runner.fakes import LONGEST_WAIT, World, Worlds, add, row, stamp_of
 from tests.integration.runner.laned import laned
 

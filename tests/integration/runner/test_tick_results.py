@@ -8,7 +8,6 @@ from typing import get_args
 
 import pytest
 
-from poller.delivery.result import Outcome, TickResult
 from poller.handler.batch import Batch
 from poller.lease.server_clock import ServerClock
 from poller.model import transitions
@@ -16,6 +15,7 @@ from poller.model.document import Change, State
 from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickFinished
 from poller.ports import Bound, Lag
 from poller.stores import MemoryStore
+from poller.tick.result import Outcome, TickResult
 from tests.integration.runner.clockwork import MIDNIGHT
 from tests.integration.runner.fakes import TableGone, World, Worlds, add, cursor_of, row, settled, stamp_of
 from tests.integration.runner.wire import Wire, preceded

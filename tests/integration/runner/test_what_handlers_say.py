@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from poller.delivery.leased import Handled, LeasedDelivery
 from poller.handler.batch import Batch
 from poller.handler.call import Handler
 from poller.model.document import State
+from poller.tick.leased import Handled, LeasedDelivery
 from tests.integration.runner.fakes import World, Worlds, cursor_of, row
 from tests.support.sayings import Awaited, Returns, Saying
 

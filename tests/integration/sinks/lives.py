@@ -61,7 +61,7 @@ class Mode:
     @property
     def options(self) -> dict[str, Any]:
         """Of the poller."""
-        return {"concurrency": self.lanes} if self.lanes > 1 else {"commit": "grouped"} if self.grouped else {}
+        return {"concurrency": self.lanes} if self.lanes > 1 else {"max_uncommitted": 4} if self.grouped else {}
 
 
 class Clock(SystemRuntime):

@@ -39,7 +39,16 @@ class Site:
         return life, life.laws(self.shop)
 
 
-@pytest.fixture(params=SERVERS)
+SOAKED = {("sqlite", "2 lanes"), ("postgres", "8 lanes"), ("mariadb", "grouped")}
+LONGER = [
+    pytest.param(server, mode, marks=pytest.mark.soak if (server, mode) in SOAKED else pytest.mark.prove)
+    for server in SERVERS
+    for mode in MODES
+]
+"""Each server in one mode for `make soak`, in the others for `make prove`."""
+
+
+@pytest.fixture
 def site(request: pytest.FixtureRequest, databases: dict[str, Engine], tmp_path: Path) -> Iterator[Site]:
     made = Site(databases[request.param], tmp_path)
     yield made
@@ -61,21 +70,20 @@ def _hold(site: Site, seeds: range, mode: str) -> None:
     assert most == MODES[mode].lanes
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("site", "mode"), LONGER, indirect=["site"])
 def test_rows_aside_come_back_to_the_target_once(site: Site, mode: str) -> None:
     _hold(site, range(3, 7 if MODES[mode].lanes == 1 else 11), mode)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("site", SERVERS, indirect=True)
 @pytest.mark.parametrize("mode", MODES)
 def test_rows_aside_come_back_once_in_many_lives(site: Site, mode: str) -> None:
     _hold(site, range(100, 150), mode)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("site", "mode"), LONGER, indirect=["site"])
 def test_without_the_ledger_rows_are_doubled(site: Site, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     without_ledger(monkeypatch)
     assert any(site.life(seed, mode)[1] for seed in range(8))

@@ -124,6 +124,20 @@ def test_rows_and_keys_are_those_of_the_format_rows(things: str, size: int, zone
         assert connected(arrow) is (size > tables.FEW)
 
 
+@pytest.mark.parametrize("form", ["arrow", "rows"])
+@pytest.mark.parametrize(("key", "constraint"), [("id", "things_pkey"), ("uid", "things_uid_key")])
+def test_a_page_is_refused_once_its_key_is_not_unique(things: str, key: str, constraint: str, form: str) -> None:
+    """Of the primary key the page itself asks, of another one the statement after it."""
+    with closing(source(things, form, pk_columns=[key])) as reader:
+        after = reader.page(None, 600).cursors[-1]
+        execute(things, f"alter table things drop constraint {constraint}")
+        for _ in range(2):
+            with pytest.raises(SourceError, match=f"no unique index covers the key {key}"):
+                reader.page(after, 600)
+        execute(things, f"alter table things add constraint {constraint} unique ({key})")
+        assert len(reader.page(after, 600).rows) == 600
+
+
 def test_a_table_is_the_same_whichever_way_it_came(things: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(source(things)) as arrow:
         by_adbc = arrow.page(None, 1200).table

@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Batch, Poller
-from poller.delivery.replay import Replay
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
+from poller.tick.replay import Replay
 from tests.integration.sources.tables import execute
 
 pytest.importorskip("pyarrow")

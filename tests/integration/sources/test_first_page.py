@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tests.integration.sources.tables import TIMESTAMP, closing, execute, family, orders
 
 MOST = {
-    "postgresql": {"table": (13, 15), "view": (17, 19), "query": (15, 17)},
+    "postgresql": {"table": (13, 14), "view": (17, 19), "query": (15, 17)},
     "mysql": {"table": (27, 27), "view": (31, 31), "query": (26, 27)},
     "sqlite": {"table": (32, 34), "view": (35, 36), "query": (31, 32)},
 }

@@ -12,14 +12,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
 from poller import Poller
-from poller.delivery.result import TickResult
 from poller.errors import FingerprintMismatch, SourceUnavailable
 from poller.model.document import State, decode, encode
 from poller.ports import Found
 from poller.sources import SqlSource
-from poller.sources.postgresql import where
-from poller.sources.postgresql.where import unqualified
+from poller.sources.postgresql import keys
+from poller.sources.postgresql.keys import unqualified
 from poller.stores import MemoryStore
+from poller.tick.result import TickResult
 from tests.integration.sources.tables import add_orders, execute, make_orders
 from tests.support.services import free_port
 
@@ -190,7 +190,7 @@ def test_the_server_is_asked_once_per_connection(schemas: str) -> None:
 
 def test_a_server_without_such_an_answer_is_read_as_configured(schemas: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As those that only speak PostgreSQL's protocol; no such server runs here."""
-    monkeypatch.setattr(where, "_TABLE", "select no_such_function(:name)")
+    monkeypatch.setattr(keys, "_TABLE", "select no_such_function(:name)")
     shop = Shop()
     assert shop.tick(path(schemas, "ta")).rows == 2
     assert shop.state.source is not None

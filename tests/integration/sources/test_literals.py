@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from poller.sources.user_sql.literals import literal, mysql_account
+from poller.sources.user_sql import literal, mysql_account
 from tests.integration.bounds.tables import add, make, session, source
 
 HOSTILE = ["x'; DROP TABLE stamped; --", "x\\'; DROP TABLE stamped; --", "line\nfeed", "\u202egid\x1b[2J", "plain"]

@@ -93,7 +93,8 @@ def test_300_pollers_with_slow_handlers_need_4_connections(server: PostgresServe
     wait_until(lambda: server.execute(counts) == [(0,)], "the end of all sessions")
 
 
-@pytest.mark.soak
+@pytest.mark.prove
+@pytest.mark.timeout(600)
 def test_one_more_poller_that_has_ticked_is_small(server: PostgresServer) -> None:
     url, store = filled(server), MemoryStore()
     with ExitStack() as stack:

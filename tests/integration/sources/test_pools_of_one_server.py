@@ -201,7 +201,7 @@ def test_check_counts_all_databases_of_the_server(limited: Tenants, stack: ExitS
     found = {one.check: one for one in made[0].checkup(None, lambda: datetime.now(UTC)).findings}["connections"]
     assert found.severity == "warn"
     assert "3 databases of this server" in found.message
-    assert "it takes 2 of this user, of which a process has at most 1 at once" in found.message
+    assert "it takes 2 of this user; a process has at most 1 of them at once" in found.message
     limited.limit(100)
     made[0].close()
     found = {one.check: one for one in made[0].checkup(None, lambda: datetime.now(UTC)).findings}["connections"]
@@ -215,7 +215,7 @@ def test_a_user_per_database_shares_the_servers_connections(tenants: Tenants, st
     for one in made:
         stack.callback(one.close)
     found = {one.check: one for one in made[3].checkup(None, lambda: datetime.now(UTC)).findings}["connections"]
-    assert f"16 to 4 databases of this server, and it takes {MOST}, of which" in found.message
+    assert f"16 to 4 databases of this server, and it takes {MOST};" in found.message
 
 
 def test_a_check_of_one_poller_counts_all_that_are_configured(

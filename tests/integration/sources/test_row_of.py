@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from poller.delivery.current_row import current_row
 from poller.errors import SourceError
+from poller.tick.current_row import current_row
 from tests.integration.sources.tables import closing, execute, make_orders, orders
 
 STAMP = "2026-01-01 00:00:0{}.250000"

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from poller.model.finding import Finding
 from poller.sources import SqlSource
-from poller.sources.user_sql.conditions import indexable
+from poller.sources.user_sql import indexable
 from tests.integration.sources.tables import TIMESTAMP, closing, execute, family, orders
 
 ROWS = 3_000

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from poller.config import PollerOptions
-from poller.delivery.result import Outcome, TickResult
 from poller.handler.call import Handler
 from poller.observability import PollerEvent
+from poller.tick.result import Outcome, TickResult
 from poller.worker import Ended, Mode, run
 from tests.integration.worker.clock import MIDNIGHT, Clock
 

@@ -12,13 +12,14 @@ import pytest
 from sqlalchemy.engine import Connection
 
 from poller import Batch, Poller
-from poller.delivery import result as results
 from poller.ports import Found
 from poller.runtime import SystemRuntime
-from poller.sources import SqlSource, followed
+from poller.sources import SqlSource
+from poller.sources import sampler as followed
 from poller.sources.postgresql import bound as postgresql
 from poller.sources.postgresql import samples as postgresql_samples
 from poller.stores import MemoryStore
+from poller.tick import result as results
 from tests.integration.bounds import tables as bounds
 from tests.integration.bounds.tables import INTEGER, XID8, another_process, make, make_xid8, session
 from tests.support.bounds import reading_as

@@ -24,6 +24,7 @@ from benchmarks.overhead import __main__ as overhead
 from benchmarks.pages import __main__ as pages
 from benchmarks.pages.__main__ import measure
 from benchmarks.pages.table import Size
+from benchmarks.peers import mysql_trigger
 from benchmarks.peers.bench import Run, Setup, compare, judge
 from benchmarks.replicas import __main__ as replicas
 from benchmarks.replicas.counting import count
@@ -73,6 +74,22 @@ def test_a_peer_is_compared_by_its_own_library(postgres_db: str, azurite: Azurit
     assert found["reads"] > 0
     assert found["version"] == version("azure-functions-db")
     assert found["lost"] < found["rows"], "it read the table"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("case", "lost", "older"), [("late", 1, 0), ("second", 1, 0), ("version", 0, 1)], ids=lambda value: str(value)
+)
+def test_azures_mysql_trigger_loses_what_we_do_not(mariadb_db: str, case: str, lost: int, older: int) -> None:
+    found = mysql_trigger.measure(mariadb_db, case, rounds=1)
+    assert (found["trigger"], found["poller"]) == ({"lost": lost, "older": older}, {"lost": 0, "older": 0})
+
+
+@pytest.mark.soak
+def test_busy_writers_are_followed_beside_azures_mysql_trigger(mariadb_db: str) -> None:
+    found = mysql_trigger.measure(mariadb_db, "busy", rounds=1)
+    assert found["rows"] > 0
+    assert found["poller"] == {"lost": 0, "older": 0}
 
 
 def test_a_reader_that_fails_ends_the_run(postgres_db: str, azurite: Azurite, container: str) -> None:

@@ -148,7 +148,7 @@ def azurite_container(azurite: Azurite, container: str) -> None:
 
 
 def test_a_system_whose_option_is_not_there_says_so() -> None:
-    missing = System("x", "ours", {"options": {"commit": "grouped", "no_such": 1}, "source": {"nor_this": 1}})
+    missing = System("x", "ours", {"options": {"max_uncommitted": 4, "no_such": 1}, "source": {"nor_this": 1}})
     assert missing.missing() == ["no_such", "nor_this"]
     assert all(system.program != "raw" or not system.missing() for system in plan.SYSTEMS.values())
 
@@ -172,7 +172,7 @@ def test_what_passes_the_proxy_is_counted() -> None:
         ("/x/site-packages/psycopg/connection.py", "wait", DATABASE),
         ("/x/site-packages/psycopg/cursor.py", "fetchall", DRIVER),
         ("/r/poller/sources/page.py", "page", READING),
-        ("/r/poller/delivery/tick.py", "run", TICKING),
+        ("/r/poller/tick/tick.py", "run", TICKING),
         ("/usr/lib/python3/json/__init__.py", "loads", REST),
     ],
 )

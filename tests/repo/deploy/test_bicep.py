@@ -1,4 +1,4 @@
-"""The Bicep of deploy/, read: no compiler and no subscription is at hand (docs/deployment.md says so)."""
+"""The Bicep of deploy/, read: no compiler and no subscription is at hand (docs/containers.md says so)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from pathspec import GitIgnoreSpec
 
 from poller.config import PollerConfig
+from poller.entra import Identity
 from poller.stores.azure import account
 from tests.repo.deploy.bicep import Template
 from tests.repo.deploy.files import DEPLOY, documents
@@ -101,7 +102,7 @@ def test_each_role_is_the_one_that_its_line_names(template: Template) -> None:
 
 
 def test_the_roles_given_are_those_that_the_page_lists() -> None:
-    page = (REPOSITORY / "docs/deployment.md").read_text()
+    page = (REPOSITORY / "docs/containers.md").read_text()
     given = {name for one in TEMPLATES for name in ROLES if f"// {name}" in one.text}
 
     assert given == ROLES.keys()
@@ -131,7 +132,7 @@ def test_the_settings_are_those_that_poller_reads(
     found = account.from_environment("AzureWebJobsStorage", settings(DEPLOY / template, given), service=service)
 
     assert isinstance(found, account.AccountIdentity)
-    assert (found.client_id, found.credential) == ("an-id", "managedidentity")
+    assert found.who == Identity("an-id", "managedidentity")
     assert dict(found.urls) == {one: urls[one] for one in services}
 
 

@@ -20,7 +20,7 @@ FILE = "/tmp/poller-alive"
 
 
 def test_the_probe_as_shown_tells_young_from_old(tmp_path: Path) -> None:
-    (probe,) = blocks(PAGE, "sh")
+    probe = blocks(PAGE, "sh")[0]
     path = tmp_path / "alive"
     command = probe.text.replace(FILE, str(path))
     assert str(path) in command
@@ -36,7 +36,7 @@ def test_the_probe_as_shown_tells_young_from_old(tmp_path: Path) -> None:
 
 
 def test_the_manifest_probes_with_that_command() -> None:
-    (probe,), (manifest,) = blocks(PAGE, "sh"), blocks(PAGE, "yaml")
+    probe, (manifest,) = blocks(PAGE, "sh")[0], blocks(PAGE, "yaml")
     (command,) = re.findall(r"command: (\[.*\])", manifest.text)
     (arguments,) = re.findall(r"args: (\[.*\])", manifest.text)
     assert json.loads(command) == ["sh", "-c", probe.text.strip()]
@@ -50,7 +50,7 @@ def test_the_pages_numbers_are_the_codes() -> None:
     assert f"make {replicas.FEWEST_LOOKS:.0f} looks a minute" in text
     assert f"renewed every {replicas.RENEW:.0f} seconds" in text
     assert f"After {replicas.LATE:.0f} seconds without that" in text
-    assert f"after {replicas.DEAD:.0f} seconds whoever sees it" in text
+    assert f"after {replicas.DEAD:.0f} seconds the next process that sees it" in text
     assert f"at least {LEAST_LATE:.0f} seconds, at most a minute" in text
     assert MOST_LATE == 60
     assert f"replaces that file every {alive.EVERY:.0f} seconds" in text

@@ -1,4 +1,4 @@
-"""docs/deployment.md names files, parameters and settings that are there; to run it would change a cloud."""
+"""docs/containers.md names files, parameters and settings that are there; to run it would change a cloud."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tests.repo.deploy.bicep import Template
 from tests.repo.docs.blocks import ROOT, blocks
 from tests.repo.packaging.repository import project
 
-PAGE = "docs/deployment.md"
+PAGE = "docs/containers.md"
 TEXT = (ROOT / PAGE).read_text()
 DEPLOY = ROOT / "deploy"
 FOLDERS = {"azure", "container-apps", "kubernetes", "systemd"}
-"""Of the page; dashboards and alerts are those of docs/telemetry.md."""
-AZD, CONTAINER_APPS, KUBERNETES, SYSTEMD, IMAGE = (one.text for one in blocks(PAGE, "sh"))
+"""Of the page; dashboards and alerts are those of docs/health.md."""
+_PROBE, AZD, CONTAINER_APPS, KUBERNETES, SYSTEMD, IMAGE = (one.text for one in blocks(PAGE, "sh"))
 
 
 def test_every_file_has_a_row_that_says_how_it_was_checked() -> None:
-    (section,) = re.findall(r"^## What was checked.*?(?=^## )", TEXT, re.MULTILINE | re.DOTALL)
+    (section,) = re.findall(r"^### What was checked.*", TEXT, re.MULTILINE | re.DOTALL)
     rows = " ".join(re.findall(r"^\| (`.*?|the manifests.*?) \|", section, re.MULTILINE))
     files = [path for path in DEPLOY.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
 

@@ -12,11 +12,13 @@ import sys
 import tomllib
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from examples.quickstart import make_data
+from poller import Batch
 from poller.config import load_config
 from poller.sources import SqlSource
 from poller.stores import SqlStore
@@ -125,6 +127,22 @@ def test_batches_come_as_tables_as_shown(tmp_path: Path) -> None:
     assert parquet.read_table(file).column("total").to_pylist() == [99.5]
 
 
+def test_changes_reach_a_handler_as_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    space: dict[str, Any] = {}
+    exec(blocks("docs/python.md", "python")[6].text, space)
+    first, second = ({"id": 1, "total": 5.0, "status": status} for status in ("new", "sent"))
+    gone = {"id": 2, "total": 1.0, "status": "new"}
+    story: list[tuple[str, dict[str, Any], Any]] = [("I", first, None), ("U", second, first), ("D", gone, gone)]
+    space["shop"][2] = 1.0
+    rows = [{**row, "_op": op, "_old": old, "_change": at} for at, (op, row, old) in enumerate(story)]
+
+    space["copy"](Batch.of_rows(rows))
+    space["shipped"](Batch.of_rows(rows))
+
+    assert space["shop"] == {1: 5.0}
+    assert capsys.readouterr().out == "1 new -> sent\n"
+
+
 def _one_order(folder: Path) -> None:
     with sqlite3.connect(folder / "shop.db") as shop:
         shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, total REAL, updated_at TEXT NOT NULL)")
@@ -155,7 +173,7 @@ def test_the_first_step_on_a_laptop_works_as_shown(tmp_path: Path) -> None:
     assert printed[0] == "order 1: 99.5"
     assert printed[1].split() == ["orders", "idle"]
     assert printed[2].split()[0] == "behind"
-    assert "0 rows pending; last commit " in printed[2]
+    assert "0 rows waiting; last commit " in printed[2]
 
 
 def test_the_second_step_runs_on_azurite_and_postgresql(azurite: Azurite, postgres_db: str, tmp_path: Path) -> None:
@@ -310,7 +328,7 @@ def test_every_command_named_exists(page: str) -> None:
 
 @pytest.mark.parametrize("page", pages())
 def test_every_test_that_a_page_names_exists(page: str) -> None:
-    named = set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / page).read_text()))
+    named = set(re.findall(r"`((?:tests|poller/contract)/[\w/]+\.py)::(\w+)`", (ROOT / page).read_text()))
 
     missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in _text(file)]
 
@@ -328,7 +346,7 @@ def test_no_promise_stands_twice() -> None:
 
 def test_what_guarantees_calls_a_soak_or_a_proof_is_one() -> None:
     text = (ROOT / "docs" / "guarantees.md").read_text()
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`(?: \(\*(soak|prove)\*\))?", text)
+    named = re.findall(r"`((?:tests|poller/contract)/[\w/]+\.py)::(\w+)`(?: \(\*(soak|prove)\*\))?", text)
 
     assert len(named) > 40
     wrong = [f"{file}::{test}" for file, test, label in named if label != _label(file, test)]
@@ -341,11 +359,12 @@ def _label(file: str, test: str) -> str:
 
     One that has a larger size in `make prove` and a smaller one in `make soak` is a soak.
     """
-    functions = [
-        node for node in ast.parse(_text(file)).body if isinstance(node, ast.FunctionDef) and node.name == test
-    ]
+    module = ast.parse(_text(file)).body
+    functions = [node for node in module if isinstance(node, ast.FunctionDef) and node.name == test]
     marks = [ast.unparse(decorator) for node in functions for decorator in node.decorator_list]
     text = " ".join(marks)
+    cases = {ast.unparse(node.targets[0]): node for node in module if isinstance(node, ast.Assign)}
+    text += " ".join(ast.unparse(node) for name, node in cases.items() if re.search(rf"\b{name}\b", text))
     if "pytest.mark.soak" in marks or ("mark.soak" in text and "mark.prove" in text):
         return "soak"
     return "prove" if "pytest.mark.prove" in marks else ""
@@ -357,7 +376,7 @@ def _text(file: str) -> str:
 
 
 def test_the_fingerprints_test_vector_is_what_is_computed() -> None:
-    (vector,) = blocks("docs/sources.md", "json")
+    (vector,) = blocks("docs/rules.md", "json")
     source = SqlSource(
         "postgresql+psycopg://app:secret@DB.Example.com/shop?sslmode=require",
         schema="public",
@@ -368,4 +387,4 @@ def test_the_fingerprints_test_vector_is_what_is_computed() -> None:
     )
 
     assert source.describe().canonical() == vector.text.strip()
-    assert f"`{source.describe().fingerprint()}`" in (ROOT / "docs/sources.md").read_text()
+    assert f"`{source.describe().fingerprint()}`" in (ROOT / "docs/rules.md").read_text()

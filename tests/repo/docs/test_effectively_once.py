@@ -1,4 +1,4 @@
-"""docs/effectively-once.md: its program and its recipes do what the page says."""
+"""docs/handlers.md: its program and its recipes do what the page says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, text
 from poller import Batch
 from tests.repo.docs.blocks import blocks, run
 
-PAGE = "docs/effectively-once.md"
+PAGE = "docs/handlers.md"
 
 
 def test_the_example_prints_what_the_page_says(tmp_path: Path) -> None:

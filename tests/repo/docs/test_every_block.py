@@ -15,6 +15,7 @@ ACCEPTED = DOCS + "test_every_configuration_shown_is_accepted"
 HTTP = "tests/repo/docs/test_http.py::"
 ONCE = "tests/repo/docs/test_effectively_once.py::"
 RELAYS = "tests/repo/docs/test_relays.py::"
+EXAMPLES = "tests/repo/docs/test_store_examples.py::"
 NO_CLIENT = "not run: needs a client library that is not installed here, and an account"
 DRAWING = "not run: a drawing"
 NO_CLOUD = "not run: changes a machine, a cluster or a subscription; names in it are held by test_deployment.py::"
@@ -47,6 +48,7 @@ EVERY_ONE |= {
         "mysql": "test_a_servers_user_reads_what_its_page_makes",
         "sqlite": "test_a_sqlite_file_is_read_as_shown",
         "sql-server": "test_what_no_server_runs_here_is_loaded_and_parsed",
+        "from-azure-mysql-trigger": "test_the_column_of_azures_trigger_is_followed_without_a_gap",
         "from-azure-sql-trigger": "test_what_no_server_runs_here_is_loaded_and_parsed",
     }.items()
 }
@@ -91,10 +93,8 @@ RUN_BY: dict[str, list[str]] = {
         "tests/repo/docs/test_containers.py::test_the_probe_as_shown_tells_young_from_old",
         "tests/repo/docs/test_containers.py::test_the_manifest_probes_with_that_command",
         "not run: there is no Windows",
-    ],
-    "docs/dashboard.md": ["tests/repo/docs/test_dashboard.py::test_the_session_prints_what_is_shown"] * 2,
-    "docs/dependencies.md": [],
-    "docs/deployment.md": [
+        "tests/repo/docs/test_scale.py::test_the_arithmetic_prints_what_is_shown",
+        "tests/repo/docs/test_scale.py::test_the_arithmetic_prints_what_is_shown",
         NO_CLOUD + "test_the_session_with_azd_sets_what_the_template_reads",
         NO_CLOUD + "test_the_deployment_of_container_apps_names_its_parameters",
         NO_CLOUD + "test_the_deployment_of_container_apps_names_its_parameters",
@@ -102,7 +102,8 @@ RUN_BY: dict[str, list[str]] = {
         NO_CLOUD + "test_the_session_with_systemd_installs_what_the_unit_names",
         NO_CLOUD + "test_the_extras_shown_are_the_packages",
     ],
-    "docs/effectively-once.md": [
+    "docs/dependencies.md": [],
+    "docs/handlers.md": [
         ONCE + "test_the_example_prints_what_the_page_says",
         ONCE + "test_an_older_version_changes_nothing",
         ONCE + "test_an_older_version_changes_nothing",
@@ -114,7 +115,12 @@ RUN_BY: dict[str, list[str]] = {
         "tests/repo/docs/test_failures.py::test_the_picture_shows_the_calls_that_are_made",
         "tests/repo/docs/test_failures.py::test_what_a_handler_says_means_what_the_table_says",
     ],
-    "docs/health.md": ["tests/repo/docs/test_health.py::test_the_session_prints_what_is_shown"],
+    "docs/health.md": [
+        "tests/repo/docs/test_health.py::test_the_session_prints_what_is_shown",
+        "tests/repo/docs/test_monitoring.py::test_a_handlers_module_as_shown_exports_what_the_page_lists",
+        "tests/repo/docs/test_dashboard.py::test_the_session_prints_what_is_shown",
+        "tests/repo/docs/test_dashboard.py::test_the_session_prints_what_is_shown",
+    ],
     "docs/getting-started.md": [
         "tests/repo/docs/test_stopwatch.py::test_all_commands_work_in_an_empty_folder",
         "tests/repo/docs/test_stopwatch.py::test_they_deliver_it_from_postgresql_with_azurite",
@@ -131,6 +137,7 @@ RUN_BY: dict[str, list[str]] = {
         SECOND,
         TIMERS,
     ],
+    "docs/concepts.md": [DRAWING],
     "docs/guarantees.md": [],
     "docs/recipes/index.md": [],
     "docs/http.md": [
@@ -144,7 +151,6 @@ RUN_BY: dict[str, list[str]] = {
     ],
     "docs/performance.md": [],
     "docs/proofs.md": [],
-    "docs/monitoring.md": [],
     "docs/python.md": [
         DOCS + "test_pollers_run_in_a_process_of_ones_own_as_shown",
         DOCS + "test_a_program_looks_at_pollers_as_shown",
@@ -152,6 +158,7 @@ RUN_BY: dict[str, list[str]] = {
         DOCS + "test_rows_that_wait_are_listed_and_given_up_as_shown",
         DOCS + "test_a_range_is_delivered_again_as_shown",
         DOCS + "test_batches_come_as_tables_as_shown",
+        DOCS + "test_changes_reach_a_handler_as_shown",
     ],
     "docs/relays.md": [
         *[RELAYS + "test_the_configuration_and_the_program_print_one_line"] * 2,
@@ -159,11 +166,17 @@ RUN_BY: dict[str, list[str]] = {
         RELAYS + "test_the_page_sends_over_amqp",
         RELAYS + "test_the_page_sends_a_message",
         RELAYS + "test_the_page_sends_over_amqp",
-        RELAYS + "test_each_relay_is_configured_as_shown",
+        *[RELAYS + "test_each_relay_is_configured_as_shown"] * 2,
         "tests/integration/relays/test_http.py::test_the_pages_answer_names_an_event",
         RELAYS + "test_each_relay_is_configured_as_shown",
     ],
-    "docs/scale.md": ["tests/repo/docs/test_scale.py::test_the_arithmetic_prints_what_is_shown"] * 2,
+    "docs/prune.md": ["tests/cli/test_prune.py::test_the_pages_outbox_empties_itself_as_shown"] * 2,
+    "docs/capture.md": [
+        "tests/cli/test_capture.py::test_printed_installed_verified_and_removed",
+        "tests/repo/docs/test_capture.py::test_the_copy_of_the_page_is_the_table",
+        "tests/repo/docs/test_capture.py::test_the_copy_of_the_page_is_the_table",
+    ],
+    "docs/rules.md": [DOCS + "test_the_fingerprints_test_vector_is_what_is_computed"],
     "docs/security.md": [
         "tests/repo/docs/test_security.py::test_the_pages_roles_suffice_and_the_source_is_only_read",
         "tests/repo/docs/test_security.py::test_the_pages_roles_suffice_and_the_source_is_only_read",
@@ -173,11 +186,12 @@ RUN_BY: dict[str, list[str]] = {
         NO_AZURE,
         "not run: there is no Docker engine; test_security.py looks at the image's user and at what a run writes",
     ],
-    "docs/sources.md": [ACCEPTED, DOCS + "test_the_fingerprints_test_vector_is_what_is_computed"],
-    "docs/stores.md": [ACCEPTED],
-    "docs/telemetry.md": [
-        "tests/repo/docs/test_monitoring.py::test_a_handlers_module_as_shown_exports_what_the_page_lists"
+    "docs/sources.md": [ACCEPTED],
+    "docs/stores.md": [
+        *[ACCEPTED] * 3,
+        *["tests/repo/docs/test_stores.py::test_a_store_of_ones_own_keeps_the_laws_as_shown"] * 2,
     ],
+    "docs/table-changes.md": [],
     "examples/functions/README.md": [
         "not run: `func` is no Python package; test_wheel.py installs the wheel, test_example.py fires the timer",
         DOCS + "test_the_function_examples_readme_names_its_settings",
@@ -186,6 +200,13 @@ RUN_BY: dict[str, list[str]] = {
     "examples/quickstart/README.md": [
         "tests/cli/test_quickstart.py::test_each_order_is_printed_once",
         DOCS + "test_the_demos_flights_are_what_the_program_makes",
+    ],
+    "examples/stores/README.md": [
+        EXAMPLES + "folder",
+        *[EXAMPLES + "test_without_a_server_the_example_runs_as_printed"] * 2,
+        EXAMPLES + "test_on_azurite_the_example_runs_as_printed",
+        EXAMPLES + "test_on_moto_the_example_runs_as_printed",
+        EXAMPLES + "test_on_cosmosdb_server_the_example_runs_as_printed",
     ],
     "proof/README.md": ["not run: a session by hand; tests/resilience/proof/spin.py starts the same programs"],
 }

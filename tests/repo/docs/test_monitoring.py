@@ -1,4 +1,4 @@
-"""docs/monitoring.md and docs/telemetry.md list the events and metrics that there are; the example exports them."""
+"""docs/health.md lists the events and metrics that there are; its example exports them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from poller import observability
 from poller.observability import PollerEvent, otel
 from tests.repo.docs.blocks import GETTING_STARTED, ROOT, blocks, run
 
-PAGE = "docs/monitoring.md"
-TELEMETRY = "docs/telemetry.md"
+PAGE = "docs/health.md"
 
 
-def rows(heading: str, page: str = PAGE) -> list[list[str]]:
+def rows(heading: str) -> list[list[str]]:
     """The cells of the tables below a heading, without the head."""
-    text = (ROOT / page).read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    text = (ROOT / PAGE).read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
     cells = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     return [row for row in cells[1:] if set(row[0]) != {"-"}]
 
@@ -33,11 +32,11 @@ def test_every_metric_is_listed() -> None:
     """tests/integration/telemetry holds this docstring against what is exported."""
     listed = re.sub("`poller.(name|app)`", "", (otel.__doc__ or "").partition("Traces:")[0])
 
-    assert {name for name, *_ in rows("Metrics", TELEMETRY)} == set(re.findall(r"`(poller\.[a-z_.]+)`", listed))
+    assert {name for name, *_ in rows("Metrics")} == set(re.findall(r"`(poller\.[a-z_.]+)`", listed))
 
 
 def test_a_handlers_module_as_shown_exports_what_the_page_lists(tmp_path: Path) -> None:
-    (example,) = blocks(TELEMETRY, "python")
+    (example,) = blocks(PAGE, "python")
     (tmp_path / "handlers.py").write_text(example.text)
     (tmp_path / "poller.toml").write_text(blocks(GETTING_STARTED, "toml")[0].text)
     with sqlite3.connect(tmp_path / "shop.db") as shop:
@@ -49,7 +48,7 @@ def test_a_handlers_module_as_shown_exports_what_the_page_lists(tmp_path: Path) 
     rare = {"poller.late_rows", "poller.events", "poller.aside", "poller.stale_writes", "poller.lease.losses"}
     rare.add("poller.condition")  # of what is not well
     seldom = re.compile(r"poller\.(quarantine|dispatch)\.")
-    listed = {name for name, *_ in rows("Metrics", TELEMETRY)} - rare
+    listed = {name for name, *_ in rows("Metrics")} - rare
     assert {name for name in listed if not seldom.match(name)} <= exported
 
 

@@ -41,7 +41,7 @@ def test_every_option_of_the_table_exists_with_its_default() -> None:
 def test_every_option_that_trades_speed_is_in_the_table() -> None:
     listed = {row[0].strip("`") for row in rows("What each option costs and gains")}
     trades = {
-        *("batch_size", "batch_bytes", "page_size", "read_ahead", "read_ahead_bytes", "commit", "max_uncommitted"),
+        *("batch_size", "batch_bytes", "page_size", "read_ahead", "max_uncommitted"),
         *("concurrency", "ordering_key", "isolation", "json", "format", "extra `speed"),
     }
     assert trades <= listed
@@ -49,9 +49,8 @@ def test_every_option_that_trades_speed_is_in_the_table() -> None:
 
 def test_what_a_crash_repeats_is_said_for_every_commit() -> None:
     said = " ".join(row[0] for row in rows("What a crash repeats"))
-    assert all(name in said for name in ('commit = "each"', 'commit = "grouped"', "concurrency = N"))
-    assert "up to `max_uncommitted` batches (4)" in TEXT
-    assert PollerOptions().most_uncommitted == 4
+    assert all(name in said for name in ("max_uncommitted = 1", "max_uncommitted = 4", "concurrency = N"))
+    assert PollerOptions().most_uncommitted == 1
     assert "(4 x N)" in TEXT
     assert PollerOptions(concurrency=8).most_uncommitted == 32
 

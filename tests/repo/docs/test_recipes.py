@@ -71,7 +71,7 @@ def test_of_two_pollers_one_is_paused_and_the_other_goes_on(tmp_path: Path) -> N
         assert "report of 5.0" in shop.type("poller run report --until-idle")
         assert "outcome=paused" in shop.type("poller run warehouse --once", code=3)
         assert "warehouse gets order 2" in shop.type("poller resume warehouse --yes\npoller run --until-idle")
-        shop.type("poller clone-checkpoint warehouse third --yes")
+        shop.type("poller checkpoint clone warehouse third --yes")
 
 
 def test_a_read_model_follows_both_tables(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import runpy
 import sys
 import uuid
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -24,6 +25,7 @@ from tests.repo.docs.receivers import web
 from tests.repo.docs.recipe import Recipe, follow, page
 from tests.support.amqp_broker import Broker
 from tests.support.azurite import Azurite
+from tests.support.entra import Issuer
 
 SETTINGS = {
     "SHOP_DB_URL": "postgresql+psycopg://poller_source@127.0.0.1/shop",
@@ -159,7 +161,7 @@ def test_files_hold_each_row_once(azurite: Azurite, container: str, tmp_path: Pa
     assert printed.endswith("dt=2026-04-07 [1]\ndt=2026-04-08 [2, 3]\n")
 
 
-def test_an_endpoint_refuses_one_event_without_the_others(tmp_path: Path) -> None:
+def test_an_endpoint_refuses_one_event_without_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(headers: dict[str, str], body: bytes) -> bytes:
         with contextlib.chdir(tmp_path):
             found = functions(tmp_path)(func.HttpRequest("POST", "/api/orders", headers=headers, body=body))
@@ -174,6 +176,30 @@ def test_an_endpoint_refuses_one_event_without_the_others(tmp_path: Path) -> Non
         assert "id=2" in shop.type(look)
         assert shop.query("SELECT total FROM seen ORDER BY rowid", "receiver.db") == [(99.5,), (12.5,)]
         assert len(receiver.requests[0][1]["idempotency-key"]) >= 32
+        own_relays = shop.take("toml"), shop.take("toml")
+    _signed_and_plain(tmp_path, *own_relays, monkeypatch)
+
+
+def _signed_and_plain(folder: Path, signed: str, plain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What arrives of the same rows with the page's other two relays."""
+    secret, issuer = f"whsec_{base64.b64encode(b'k' * 32).decode()}", Issuer(monkeypatch)
+    monkeypatch.setattr("poller.entra._made", {})
+    text = (folder / "poller.toml").read_text()
+    with web() as receiver:
+        environ = {"WEBHOOK": receiver.url, "SHOP_WEBHOOK_SECRET": secret}
+        for relay in (signed, plain):
+            changed = re.sub(r"\[pollers\.orders\.relay\]\n.*?\n\n", f"{relay}\n", text, flags=re.DOTALL)
+            (folder / "poller.toml").write_text(changed)
+            shop = Recipe("http", folder, **environ)
+            shop.type("poller reset-to-beginning orders --yes\npoller run --until-idle")
+    take = runpy.run_path(str(folder / "receiver.py"))["events"]
+    (_, headers, body), *singles = receiver.requests
+    events = take(headers, body, secret)
+    assert (events[0]["subject"], events[0]["data"]) == ("1", {"id": 1, "total": 99.5})
+    assert all(datetime.fromisoformat(one["time"]).utcoffset() == timedelta(0) for one in events)
+    assert issuer.scopes == ["api://orders/.default"]
+    assert json.loads(singles[0][2]) == {"order_id": 1, "amount": 99.5}
+    assert {one[1]["authorization"] for one in singles} == {f"Bearer {issuer.token}"}
 
 
 def test_a_copy_has_each_row_and_no_older_one(tmp_path: Path) -> None:
@@ -215,7 +241,7 @@ def test_every_database_goes_with_every_target(tmp_path: Path) -> None:
         (of_source,) = blocks(page(database), "toml")
         source = of_source.text.partition("[pollers.orders.source]\n")[2]
         for target in sorted(relays):
-            (of_relay,) = blocks(page(target), "toml")
+            of_relay, *_ = blocks(page(target), "toml")
             rest, table, _ = of_relay.text.partition("[pollers.")[2].partition(".source]\n")
             (tmp_path / "poller.toml").write_text(f'app_name = "shop"\n[pollers.{rest}{table}{source}')
             (one,) = load_config(tmp_path / "poller.toml", SETTINGS).pollers.values()

@@ -104,7 +104,8 @@ def test_the_page_sends_over_amqp(shop: Path, name: str) -> None:
 
 def test_the_page_has_a_row_and_a_section_for_every_relay() -> None:
     page = (ROOT / PAGE).read_text()
-    rows = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    held = page.partition("\n## What holds for each\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \|", held, re.MULTILINE)
     assert sorted(rows) == sorted(RELAYS)
     assert sorted(re.findall(r"^## `(\w+)`$", page, re.MULTILINE)) == sorted(RELAYS)
 

@@ -53,7 +53,7 @@ def test_such_a_line_is_seen_in_every_form(line: str, seen: bool) -> None:
 def test_each_line_shown_is_the_one_of_today() -> None:
     lines = {published.install(extra, quote) for extra in ["", *extras.PACKAGES] for quote in "\"'"}
     shown = [(name, hit[0].strip("` \n")) for name, text in texts().items() for hit in SHOWN.finditer(text + "\n")]
-    assert {"README.md", "docs/getting-started.md", "docs/deployment.md"} <= {name for name, _ in shown}
+    assert {"README.md", "docs/getting-started.md", "docs/containers.md"} <= {name for name, _ in shown}
     assert [one for one in shown if one[1] not in lines and "--no-build-isolation" not in one[1]] == []
 
 

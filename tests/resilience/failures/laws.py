@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 
-from poller.delivery.reader import KEPT_FOR
 from poller.handler.batch import Batch
 from poller.model import aside, window
 from poller.model.aside import RowFacts
 from poller.model.document import State
 from poller.model.verdict import Report
+from poller.tick.reader import KEPT_FOR
 from tests.resilience.failures.plan import FailurePlan
 from tests.resilience.failures.table import ChangingTable
 from tests.resilience.quarantine.handler import Call

@@ -30,6 +30,11 @@ def test_what_lanes_did_does_not_come_again_after_an_outage(seed: int) -> None:
     assert play(plan).violation is None
 
 
+def test_a_call_alone_keeps_what_lanes_did_above_it() -> None:
+    """A row fails in a lane, then alone; a later row that another lane had done came again."""
+    assert play(draw(645)).violation is None
+
+
 def test_a_row_whose_record_is_not_taken_is_set_aside_next() -> None:
     """The store gave no usable answer to that write until it was too late, and the row is never passed without it."""
     kinds: tuple[Kind, ...] = ("ok", "named", "bad")

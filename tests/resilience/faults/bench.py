@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -63,30 +64,39 @@ def _read(file: StateFile) -> Copy | None:
 
 @dataclass
 class Bench:
-    """One document behind the proxy, in a blob or in a table. `file` and `tenure` make more users of it; each has a
-    memory of its own."""
+    """One document behind the proxy, in a blob, in a table, or in what `open_at` opens at an address (`address`: past
+    the proxy). `file` and `tenure` make more users of it; each has a memory of its own."""
 
-    azurite: Azurite
+    azurite: Azurite | None
     proxy: FaultProxy
     container: str
     ttl: float = 6.0
     events: list[PollerEvent] = field(default_factory=list)
     tables: bool = False
+    open_at: Callable[[str], StateStore] | None = None
+    address: str = ""
     stores: dict[bool, StateStore] = field(default_factory=dict)
 
     def store(self, *, direct: bool = False) -> StateStore:
         """Through the proxy, or past it. One of each: clients take time to make, and nothing is remembered in them."""
         if direct not in self.stores:
-            self.stores[direct] = self._table(direct) if self.tables else self._blobs(direct)
+            self.stores[direct] = self._open(direct)
         return self.stores[direct]
 
+    def _open(self, direct: bool) -> StateStore:
+        if self.open_at is not None:
+            return self.open_at(self.address if direct else f"http://127.0.0.1:{self.proxy.port}")
+        return self._table(direct) if self.tables else self._blobs(direct)
+
     def _blobs(self, direct: bool) -> StateStore:
+        assert self.azurite is not None
         speaks_to = self.azurite if direct else self.proxy
         return BlobStore.from_connection_string(speaks_to.connection_string, self.container)
 
     def _table(self, direct: bool) -> StateStore:
         from poller.stores import TableStore
 
+        assert self.azurite is not None
         speaks_to = self.azurite.connection_string_with_tables
         if not direct:
             speaks_to = self.azurite.tables_via(self.proxy.endpoint)

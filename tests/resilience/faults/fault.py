@@ -163,6 +163,11 @@ def without(*headers: str) -> Fault:
     return Fault(name="without", without=headers)
 
 
+def conflict() -> Fault:
+    """S3's answer to a conditional write while another to the same object is under way: nothing is written."""
+    return Fault(name="conflict", upstream="never", answer="error", status=409, code="ConditionalRequestConflict")
+
+
 _CODES = {
     401: "NoAuthenticationInformation",
     403: "AuthorizationFailure",

@@ -73,7 +73,8 @@ def _happened_once(bench: Bench, operation: Operation, before: State) -> None:
 
 def one_fault_of_the_create(bench: Bench, kind: Fault) -> None:
     """A copy that landed answers the resend with a conflict, which is no loss either."""
-    bench.store(direct=True).write("other", b"{}", if_tag=None)  # the container or table
+    # Makes the container or table, and is what a store tries at its first write.
+    bench.store().write("other", b"{}", if_tag=None)
     bench.proxy.plan = script = Script([kind])
     tenure = bench.acquire()
     assert not script.left

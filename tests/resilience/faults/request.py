@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from poller.stores.cosmos import items
 from poller.stores.table.keys import name_of
 from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.wire import Headers, Message
@@ -20,14 +21,16 @@ STATE = "/state/"
 
 
 _ENTITY = re.compile(r"(/[^/]+/\w+)\(PartitionKey='(.*)',RowKey='(.*)'\)")
+_ITEM = re.compile(r"/dbs/([^/]+)/colls/([^/]+)/docs/(?:([^/]+)/)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request as the client sent it. `number` counts arrivals from 1, and starts again at `reset`.
 
-    One about an entity of a table is shown as it would be for a blob of that name, so that plans and budgets are the
-    same: /account/table/state/shop/orders.json. `inserts`: it is a POST there, and is shown as a PUT.
+    One about an entity of a table, or an item of Cosmos DB, is shown as it would be for a blob of that name, so that
+    plans and budgets are the same: /account/table/state/shop/orders.json. `inserts`: it is a POST there, and is shown
+    as a PUT.
     """
 
     number: int
@@ -49,6 +52,10 @@ class Request:
         inserted = json.loads(message.body) if method == "POST" and message.body.startswith(b"{") else {}
         if inserts := "PartitionKey" in inserted:
             method, path = "PUT", f"{path}/{name_of(inserted['PartitionKey'], inserted['RowKey'])}"
+        elif item := _ITEM.fullmatch(path):
+            inserts = method == "POST" and "id" in inserted
+            method = "PUT" if inserts else method
+            path = f"/{item[1]}/{item[2]}/{items.name_of(item[3] or str(inserted.get('id', '')))}"
         return cls(number, method, path, url.query, message.headers, message.body, inserts)
 
     def header(self, name: str) -> str | None:
@@ -74,7 +81,7 @@ class Request:
     @property
     def is_create(self) -> bool:
         """Whether it writes a blob only if there is none."""
-        return self.inserts or (self.is_blob_write and self.if_none_match == "*")
+        return self.inserts or (self.method == "PUT" and self.if_none_match == "*")
 
     @property
     def blob(self) -> str:

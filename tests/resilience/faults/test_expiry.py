@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from poller import Batch
-from poller.delivery.result import TickResult
 from poller.model.timing import Timing
 from poller.stores import BlobStore
+from poller.tick.result import TickResult
 from tests.resilience.faults import fault
 from tests.resilience.faults.bench import Brisk
 from tests.resilience.faults.plan import STATE_READS, Always, NoFaults

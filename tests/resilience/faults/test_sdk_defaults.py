@@ -5,6 +5,8 @@ How long an attempt may take, and what is asked of its connection: `tests.contra
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from azure.core.exceptions import ResourceModifiedError
 from azure.core.pipeline.transport import HttpTransport
@@ -13,7 +15,9 @@ from azure.storage.blob import BlobClient, ContainerClient
 
 from poller import Batch
 from poller.errors import StoreUnavailable
+from poller.ports import Timeout
 from poller.stores import BlobStore
+from poller.stores.azure.client import ServiceAccess
 from poller.stores.blob.container import Container
 from tests.resilience.faults import fault
 from tests.resilience.faults.bench import Passing
@@ -81,9 +85,15 @@ def test_our_store_asks_for_a_truncated_document_once(proxy: FaultProxy, direct:
     assert content(direct) == OLD
 
 
+class _SdkDefaults(ServiceAccess):
+    """Makes a client as the SDK makes it."""
+
+    def client(self, kind: Any, name: str, limits: Timeout, **options: Any) -> Any:
+        return ContainerClient.from_connection_string(self.connection, name)
+
+
 def _with_sdk_defaults(proxy: FaultProxy, container: str) -> BlobStore:
-    """Our store over a client as the SDK makes it."""
-    return BlobStore(Container(lambda _: ContainerClient.from_connection_string(proxy.connection_string, container)))
+    return BlobStore(Container(_SdkDefaults("blob", proxy.connection_string), container))
 
 
 @pytest.mark.parametrize("sdk", [True, False], ids=["sdk-defaults", "our-settings"])

@@ -10,6 +10,7 @@ import base64
 import json
 import threading
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from poller.lease.state_file import Conflict
 from poller.model.document import State
 from poller.stores import BlobStore
 from tests.resilience.faults.bench import NAME, Bench, Brisk
+from tests.resilience.faults.other_stores import elsewhere
 from tests.resilience.faults.plan import STATE_REQUESTS, Match, Seeded
 from tests.resilience.faults.proxy import FaultProxy
 from tests.resilience.faults.shop import Shop
@@ -92,8 +94,10 @@ def _write_on(
 
 
 def _document(body: bytes) -> dict[str, Any]:
-    """What was sent; of an entity, what is in its bytes."""
+    """What was sent; of an entity or item, what is in it."""
     data: dict[str, Any] = json.loads(body)
+    if "text" in data:  # an item
+        data = json.loads(data["text"])
     return json.loads(base64.b64decode(data["B00"])) if "B00" in data else data
 
 
@@ -113,45 +117,48 @@ def _chain(proxy: FaultProxy) -> list[State]:
     return chain
 
 
-def _soak(azurite: Azurite, container: str, *, seed: int, writes: int, tables: bool = False) -> dict[str, int]:
-    with FaultProxy("127.0.0.1", azurite.table_port if tables else azurite.port) as proxy:
-        bench = Bench(azurite, proxy, container, ttl=3.0, tables=tables)
-        bench.acquire().release(give_back=True)
-        proxy.reset()
-        proxy.plan = plan = Seeded(seed, pace=0.05)
-        accounts = [Account(), Account()]
-        enough = threading.Event()
-        errors: list[BaseException] = []
-        threads = [
-            threading.Thread(target=_write_on, args=(bench, mine, other, enough, errors))
-            for mine, other in (accounts, accounts[::-1])
-        ]
-        for thread in threads:
-            thread.start()
-        while sum(account.writes for account in accounts) < writes and any(thread.is_alive() for thread in threads):
-            threading.Event().wait(0.05)
-        enough.set()
-        for thread in threads:
-            thread.join(30)
-        proxy.settle()
-        assert not errors, f"{errors} under {plan.to_json()}"
-        chain = _chain(proxy)
-        applied = Counter(state.write_ids[-1] for state in chain)
-        done = {one for account in accounts for one in account.done}
-        lost = {one for account in accounts for one in account.lost}
-        summary = f"seed {seed}: {plan.to_json()}"
-        assert max(applied.values()) == 1, f"at most one copy of a write lands; {summary}"
-        assert not lost & applied.keys(), f"false losses under {summary}"
-        assert not done - applied.keys(), f"false successes under {summary}"
-        bench.close()
-        return {
-            "writes": sum(account.writes for account in accounts),
-            "done": len(done),
-            "lost": len(lost),
-            "unknown": sum(len(account.unknown) for account in accounts),
-            "faults": sum(plan.given.values()),
-            "resolved": bench.emitted("write_resolved"),
-        }
+def _soak(azurite: Azurite, container: str, *, seed: int, writes: int) -> dict[str, int]:
+    with FaultProxy("127.0.0.1", azurite.port) as proxy, closing(Bench(azurite, proxy, container, ttl=3.0)) as bench:
+        return _soak_on(bench, seed=seed, writes=writes)
+
+
+def _soak_on(bench: Bench, *, seed: int, writes: int) -> dict[str, int]:
+    proxy = bench.proxy
+    bench.acquire().release(give_back=True)
+    proxy.reset()
+    proxy.plan = plan = Seeded(seed, pace=0.05)
+    accounts = [Account(), Account()]
+    enough = threading.Event()
+    errors: list[BaseException] = []
+    threads = [
+        threading.Thread(target=_write_on, args=(bench, mine, other, enough, errors))
+        for mine, other in (accounts, accounts[::-1])
+    ]
+    for thread in threads:
+        thread.start()
+    while sum(account.writes for account in accounts) < writes and any(thread.is_alive() for thread in threads):
+        threading.Event().wait(0.05)
+    enough.set()
+    for thread in threads:
+        thread.join(30)
+    proxy.settle()
+    assert not errors, f"{errors} under {plan.to_json()}"
+    chain = _chain(proxy)
+    applied = Counter(state.write_ids[-1] for state in chain)
+    done = {one for account in accounts for one in account.done}
+    lost = {one for account in accounts for one in account.lost}
+    summary = f"seed {seed}: {plan.to_json()}"
+    assert max(applied.values()) == 1, f"at most one copy of a write lands; {summary}"
+    assert not lost & applied.keys(), f"false losses under {summary}"
+    assert not done - applied.keys(), f"false successes under {summary}"
+    return {
+        "writes": sum(account.writes for account in accounts),
+        "done": len(done),
+        "lost": len(lost),
+        "unknown": sum(len(account.unknown) for account in accounts),
+        "faults": sum(plan.given.values()),
+        "resolved": bench.emitted("write_resolved"),
+    }
 
 
 def test_writers_learn_the_truth_under_mixed_faults(azurite: Azurite, container: str) -> None:
@@ -175,10 +182,13 @@ def test_writers_learn_the_truth_in_many_writes(azurite: Azurite, container: str
 
 @pytest.mark.soak
 @pytest.mark.timeout(400)
-def test_on_tables_writers_learn_the_truth_in_many_writes(azurite: Azurite) -> None:
-    pytest.importorskip("azure.data.tables", reason="needs the extra table")
-    azurite.start_tables()
-    summary = _soak(azurite, azurite.table_name(), seed=5, writes=400, tables=True)
+@pytest.mark.parametrize(("store", "seed"), [("tables", 5), ("s3", 6), ("cosmos", 8)])
+def test_elsewhere_writers_learn_the_truth_in_many_writes(
+    store: str, seed: int, request: pytest.FixtureRequest
+) -> None:
+    with elsewhere(store, request, ttl=3.0) as bench:
+        summary = _soak_on(bench, seed=seed, writes=400)
+    print(f"\n{store}: {summary}")
     assert summary["lost"] > 0
     assert summary["resolved"] > 10
 

@@ -3,8 +3,10 @@ environment."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -130,3 +132,33 @@ def gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
+
+
+def waits_for_a_program(batch: Batch) -> None:
+    """Works on in a program of its own until it is killed."""
+    program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    note("program", program.pid)
+    note("pid", os.getpid())
+    program.wait()
+
+
+def dies_beside_a_program(batch: Batch) -> None:
+    note("program", subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid)
+    os._exit(7)
+
+
+def terminates_a_program(batch: Batch) -> None:
+    """Begins one that ignores no signal by itself, and ends it as `subprocess` says."""
+    program = subprocess.Popen([sys.executable, "-c", "print(flush=True); import time; time.sleep(60)"], stdout=-1)
+    assert program.stdout is not None
+    program.stdout.readline()
+    program.terminate()
+    try:
+        note("ended", program.wait(20))
+    finally:
+        program.kill()
+
+
+def uses_a_pool(batch: Batch) -> None:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        note("made", pool.map(abs, [-1, 2]))

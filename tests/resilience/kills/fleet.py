@@ -22,7 +22,6 @@ from tests.support.services import REPOSITORY, wait_until
 CONFIG = """
 app_name = "shop"
 [state]
-connection = "STORAGE"
 {state}
 [pollers.orders]
 handler = "{handler}"
@@ -96,7 +95,7 @@ class Worker:
 
 class Fleet:
     """Makes the table and starts workers. `connection`: of the storage, where the state is in `container`, or in the
-    `table` of Table Storage; `source`: the URL they read through."""
+    `table` of Table Storage; `state`: the keys of `[state]` for another store; `source`: the URL they read through."""
 
     def __init__(
         self,
@@ -106,6 +105,7 @@ class Fleet:
         connection: str,
         container: str,
         table: str | None = None,
+        state: str | None = None,
         source: str | None = None,
         options: str = "",
         source_options: str = "",
@@ -117,8 +117,9 @@ class Fleet:
         self.pace = pace
         self.workers: list[Worker] = []
         self.ledger_url = make_url(database).set(drivername="postgresql").render_as_string(hide_password=False)
+        place = f'container = "{container}"' if table is None else f'store = "table"\ntable = "{table}"'
         text = CONFIG.format(
-            state=f'container = "{container}"' if table is None else f'store = "table"\ntable = "{table}"',
+            state=state or f'connection = "STORAGE"\n{place}',
             source=source or database,
             options=options,
             source_options=source_options,

@@ -23,6 +23,19 @@ class Timeout(BaseException):
     """As of libraries that want to be caught by themselves only."""
 
 
+class Lying(Exception):
+    """It fails at saying of which class it is."""
+
+    def __getattribute__(self, name: str) -> object:
+        if name == "__class__":
+            raise RuntimeError("no")
+        return super().__getattribute__(name)
+
+
+def lies(batch: Batch) -> None:
+    raise Lying(SAID)
+
+
 def exits(batch: Batch) -> None:
     sys.exit(SAID)
 
@@ -64,7 +77,8 @@ def test_an_async_handlers_exit_is_reported_as_any_error(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("handler", "kind"), [(exits, "SystemExit"), (exits_in_a_loop, "SystemExit"), (raises_apart, "Timeout")]
+    ("handler", "kind"),
+    [(exits, "SystemExit"), (exits_in_a_loop, "SystemExit"), (raises_apart, "Timeout"), (lies, "Lying")],
 )
 def test_in_a_child_process_it_failed_by_type_and_printed_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], handler: Handler, kind: str

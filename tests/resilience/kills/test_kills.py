@@ -17,6 +17,8 @@ import pytest
 from poller.model.timing import Timing
 from tests.resilience.kills.fleet import Fleet, Worker
 from tests.support.azurite import Azurite
+from tests.support.cosmos import CosmosServer
+from tests.support.moto import REGION, Moto
 from tests.support.services import wait_until
 
 
@@ -37,7 +39,7 @@ class Mode:
 
 MODES = {
     "each": Mode("", 1),
-    "grouped": Mode('commit = "grouped"\nmax_uncommitted = 4', 4, batch=20, pace=0.005),
+    "grouped": Mode("max_uncommitted = 4", 4, batch=20, pace=0.005),
     "lanes": Mode('concurrency = 5\nordering_key = ["customer"]', 20, pace=0.25),
 }
 
@@ -184,13 +186,31 @@ def test_killed_workers_lose_no_row_and_repeat_only_their_batch(fleets: Callable
     assert len(_drain_under_kills(fleet, TIMING, rows=10_000, rounds=2, chance=_chance(), mode=mode)) == 2
 
 
+def _state(store: str, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What a fleet is given for a state that is not in blobs."""
+    if store == "table":
+        pytest.importorskip("azure.data.tables", reason="needs the extra table")
+        azurite: Azurite = request.getfixturevalue("azurite")
+        return {"connection": azurite.connection_string_with_tables, "table": azurite.table_name()}
+    if store == "s3":
+        s3: Moto = request.getfixturevalue("s3")
+        lines = f'bucket = "{s3.new_bucket()}"\nregion = "{REGION}"\nendpoint = "{s3.endpoint}"'
+        return {"state": f'store = "s3"\n{lines}'}
+    if store == "cosmos":
+        cosmos: CosmosServer = request.getfixturevalue("cosmos_server")
+        lines = f'connection = "STORAGE"\ncontainer = "{cosmos.new_container()}"'
+        return {"state": f'store = "cosmos"\n{lines}', "connection": cosmos.connection_string}
+    return {"state": f'store = "sql"\nurl = "{request.getfixturevalue("mariadb_db")}"'}
+
+
 @pytest.mark.soak
-def test_with_the_state_in_a_table_kills_lose_no_row(fleets: Callable[..., Fleet], azurite: Azurite) -> None:
-    pytest.importorskip("azure.data.tables", reason="needs the extra table")
+@pytest.mark.parametrize("store", ["table", "s3", "cosmos", "sql"])
+def test_elsewhere_too_kills_lose_no_row(
+    fleets: Callable[..., Fleet], store: str, request: pytest.FixtureRequest
+) -> None:
     mode = MODES["each"]
-    state = {"connection": azurite.connection_string_with_tables, "table": azurite.table_name()}
-    fleet = fleets(options=_options(TIMING, mode), pace=mode.pace, **state)
-    assert len(_drain_under_kills(fleet, TIMING, rows=15_000, rounds=5, chance=_chance(), mode=mode)) == 5
+    fleet = fleets(options=_options(TIMING, mode), pace=mode.pace, **_state(store, request))
+    assert len(_drain_under_kills(fleet, TIMING, rows=10_000, rounds=3, chance=_chance(), mode=mode)) == 3
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -7,13 +7,13 @@ from tests.resilience.mutants.mutant import Edit, Mutant
 
 def _mutant(name: str, file: str, old: str, new: str, test: str) -> Mutant:
     law = test.partition("::")[2].partition("[")[0]
-    return Mutant(name, (Edit(f"delivery/{file}", old, new),), law, test=f"tests/{test}")
+    return Mutant(name, (Edit(f"tick/{file}", old, new),), law, test=f"tests/{test}")
 
 
 DELIVERY = (
     _mutant(
         "a failure is judged while commits are on their way",
-        "batches.py",
+        "ends.py",
         "        if call.failure is not None:\n            self._committer.settle()\n",
         "",
         "integration/runner/test_grouped_failures.py::test_what_is_done_before_a_row_that_fails_comes_once",
@@ -21,8 +21,8 @@ DELIVERY = (
     Mutant(
         "a page that was read ahead serves however old it is",
         (
-            Edit("delivery/reader.py", "                if self._is_young(read):\n", "                if True:\n"),
-            Edit("delivery/batches.py", "and not chosen.killed and self._age(rows) > KEPT_FOR:", "and False:"),
+            Edit("tick/reader.py", "                if self._is_young(read):\n", "                if True:\n"),
+            Edit("tick/one_lane.py", "waits and last is not None and self._age(last) > KEPT_FOR", "False"),
         ),
         "test_a_page_read_ahead_that_waited_too_long_is_read_again",
         test="tests/integration/runner/test_read_ahead_ages.py"
@@ -45,20 +45,20 @@ DELIVERY = (
     _mutant(
         "a tick ends if a row came between those of its lanes before the first call",
         "lanes.py",
-        "return self._progress.calls > calls_before or self._renewed",
-        "return self._progress.calls > calls_before",
+        "return under.progress.calls > calls_before or self._renewed",
+        "return under.progress.calls > calls_before",
         "integration/runner/test_read_ahead_ages.py::test_a_tick_goes_on_if_a_row_appears_while_the_lease_is_taken[5]",
     ),
     _mutant(
         "a batch of a lane holds two versions of a row",
-        "lane.py",
-        "                if pk in keys:\n",
-        "                if False:\n",
+        "board.py",
+        "            if pk in keys:\n",
+        "            if False:\n",
         "integration/runner/test_lanes_laws.py::test_no_batch_of_a_lane_has_two_versions_of_a_row",
     ),
     _mutant(
         "a lane has done the rows that it left behind",
-        "watermark.py",
+        "board.py",
         "                    goes_on[lane] = False\n",
         "",
         "integration/runner/test_lanes_laws.py::test_a_row_left_before_one_that_is_listed_comes_again",
@@ -86,7 +86,7 @@ DELIVERY = (
     ),
     _mutant(
         "lanes are used although the pending batch failed",
-        "tick.py",
+        "round.py",
         "state.delivery.window is not None or backoff.failures_of(state):",
         "state.delivery.window is not None:",
         "integration/runner/test_lanes_laws.py::test_while_a_row_is_named_nothing_behind_it_begins",
@@ -94,15 +94,19 @@ DELIVERY = (
     _mutant(
         "lanes are used although the pending batch was begun before",
         "tick.py",
-        "wide = self._may_use_lanes(seen) and not seen.delivery.attempts",
-        "wide = self._may_use_lanes(seen)",
+        "may_be_wide(self.context, seen) and not seen.delivery.attempts",
+        "may_be_wide(self.context, seen)",
         "integration/runner/test_lanes_laws.py::test_what_a_killed_owner_left_is_tried_alone_first",
     ),
     Mutant(
         "lanes are used whatever became of the pending batch",
         (
-            Edit("delivery/tick.py", "state.delivery.window is not None or backoff.failures_of(state):", "False:"),
-            Edit("delivery/tick.py", "wide = self._may_use_lanes(seen) and not seen.delivery.attempts", "wide = True"),
+            Edit("tick/round.py", "state.delivery.window is not None or backoff.failures_of(state):", "False:"),
+            Edit(
+                "tick/tick.py",
+                "wide = several and may_be_wide(self.context, seen) and not seen.delivery.attempts",
+                "wide = True",
+            ),
         ),
         "test_while_a_batch_fails_nothing_behind_it_begins",
         test="tests/integration/runner/test_lanes_laws.py::test_while_a_batch_fails_nothing_behind_it_begins",

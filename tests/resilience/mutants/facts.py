@@ -7,14 +7,14 @@ from tests.resilience.mutants.mutant import dying_of
 FACTS = (
     dying_of(
         "the document's facts are never compared",
-        "delivery/reader.py",
+        "tick/reader.py",
         "source.rests_on(self._facts)",
         "source.rests_on(None)",
         "integration/sources/test_facts.py::test_two_tables_swapped_by_name_stop_it[sqlite-True]",
     ),
     dying_of(
         "an acquire writes other facts",
-        "delivery/tick.py",
+        "tick/tick.py",
         "    if state.facts is not None or page.facts is None:\n",
         "    if page.facts is None:\n",
         "integration/sources/test_facts.py::test_other_facts_wait_for_the_write_that_moves_the_checkpoint",

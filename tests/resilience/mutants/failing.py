@@ -8,36 +8,37 @@ FAILING = (
     Mutant(
         "the record is written after the PUT that passes its row",
         (
-            Edit("delivery/batches.py", "[row for row in of_page(found.listed) if row.id in call.errors],", "[],"),
+            Edit("tick/ends.py", "[row for row in of_page(found.listed) if row.id in call.errors],", "[],"),
             Edit(
-                "delivery/batches.py",
-                "        self._progress.reached = landing.to\n",
-                "        self._recorder.open(\n"
-                "            [row for row in of_page(found.listed) if row.id in call.errors],\n"
-                "            errors=call.errors,\n"
-                "            rejected=call.report.rejected,\n"
-                "            failures=found.failures,\n"
-                "        )\n"
-                "        self._progress.reached = landing.to\n",
+                "tick/ends.py",
+                "        self._progress.reached = put.to or self._progress.reached\n",
+                "        for call, one in self._ended:\n"
+                "            self._recorder.open(\n"
+                "                [row for row in of_page(one.verdict.listed) if row.id in call.errors],\n"
+                "                errors=call.errors,\n"
+                "                rejected=call.report.rejected,\n"
+                "                failures=one.verdict.failures,\n"
+                "            )\n"
+                "        self._progress.reached = put.to or self._progress.reached\n",
             ),
         ),
         "the record of .* is missing",
     ),
     Mutant(
         "rows that follow are passed without a record",
-        (Edit("delivery/batches.py", "for row in of_page(chosen.follows) if", "for row in of_page(()) if"),),
+        (Edit("tick/before_call.py", "for row in of_page(chosen.follows) if", "for row in of_page(()) if"),),
         "the record of .* is missing",
     ),
     Mutant(
         "a retry is not named before the call",
-        (Edit("delivery/retries.py", "        if not named:\n", "        if False:\n"),),
+        (Edit("tick/retries.py", "        if not named:\n", "        if False:\n"),),
         "is tried unnamed",
     ),
     Mutant(
         "a record is settled before the PUT",
         (
             Edit(
-                "delivery/retries.py",
+                "tick/retries.py",
                 "        self._committer.now(Put([Landing(Plan(), found, call.batch_id)]))\n",
                 "        if call.failure is None:\n"
                 "            self._recorder.delivered(row, call.key)\n"
@@ -50,7 +51,7 @@ FAILING = (
         "an acquire names nothing",
         (
             Edit(
-                "delivery/tick.py",
+                "tick/tick.py",
                 "return handover.entered(self._as_taken(state, turn.jitter, now), turn.chosen, turn.tries)",
                 "return self._as_taken(state, turn.jitter, now)",
             ),
@@ -61,7 +62,7 @@ FAILING = (
         "an acquire does not count a killed try",
         (
             Edit(
-                "delivery/tick.py",
+                "tick/tick.py",
                 "return handover.entered(self._as_taken(state, turn.jitter, now), turn.chosen, turn.tries)",
                 "return handover.entered(lanes.usable(state, ()), turn.chosen, turn.tries)",
             ),
@@ -70,14 +71,14 @@ FAILING = (
     ),
     Mutant(
         "backoff is ignored",
-        (Edit("delivery/tick.py", "        if until is None:\n", "        if True:\n"),),
+        (Edit("tick/tick.py", "        if until is None:\n", "        if True:\n"),),
         "before its delay is over",
     ),
     Mutant(
         "a row is tried again right after a killed try",
         (
             Edit(
-                "delivery/tick.py",
+                "tick/tick.py",
                 " or (state.retrying is not None and bool(chosen.passes))",
                 "",
             ),
@@ -88,7 +89,7 @@ FAILING = (
         "what a handler named is done",
         (
             Edit(
-                "delivery/calls.py",
+                "tick/calls.py",
                 "return Report(result.end, failed=ids(result.failed), rejected=ids(result.rejected))",
                 "return Report()",
             ),
@@ -97,12 +98,12 @@ FAILING = (
     ),
     Mutant(
         "a row alone that was killed is called again at once",
-        (Edit("delivery/batches.py", "        if chosen.killed:\n", "        if False:\n"),),
+        (Edit("tick/one_lane.py", "(chosen.killed or not chosen.rows)", "not chosen.rows"),),
         "not handed over|stays aside|not delivered",
     ),
     Mutant(
         "the piece of a window is not named before its call",
-        (Edit("delivery/batches.py", "        if not begun:\n            self._begin(chosen)\n", ""),),
+        (Edit("tick/rounds.py", "            if not begun:\n                self._before.begin(chosen)\n", ""),),
         "is handed over unnamed|while .* is listed",
     ),
     Mutant(
@@ -181,7 +182,7 @@ FAILING = (
         "a failure is written beside a commit that is on its way",
         (
             Edit(
-                "delivery/batches.py",
+                "tick/ends.py",
                 "        if call.failure is not None:\n            self._committer.settle()\n",
                 "",
             ),
@@ -190,7 +191,7 @@ FAILING = (
     ),
     Mutant(
         "rows are handed over however long the lease, a record or a piece took to write",
-        (Edit("delivery/batches.py", "and not chosen.killed and self._age(rows) > KEPT_FOR:", "and False:"),),
+        (Edit("tick/one_lane.py", "waits and last is not None and self._age(last) > KEPT_FOR", "False"),),
         "after it was read|after it left the table",
     ),
 )

@@ -9,7 +9,7 @@ LANES = (
         "the watermark passes a row that is not done",
         (
             Edit(
-                "delivery/watermark.py",
+                "tick/dealt_page.py",
                 "return min((at for at in (left, named) if at >= 0), default=len(self.became))",
                 "return max(self.became.rfind(DONE) + 1, self.passed)",
             ),
@@ -19,9 +19,9 @@ LANES = (
     Mutant(
         "a second commit is sent beside the first",
         (
-            Edit("delivery/committer.py", "        if works:\n            return\n", ""),
-            Edit("delivery/committer.py", "        self._at_work.acquire()\n", ""),
-            Edit("delivery/committer.py", "            self._at_work.release()\n", "            pass\n"),
+            Edit("tick/committer.py", "        if works:\n            return\n", ""),
+            Edit("tick/committer.py", "        self._at_work.acquire()\n", ""),
+            Edit("tick/committer.py", "            self._at_work.release()\n", "            pass\n"),
         ),
         "a commit that never landed",
     ),
@@ -29,9 +29,9 @@ LANES = (
         "rows wait in a lane in the wrong order",
         (
             Edit(
-                "delivery/lanes.py",
-                "self._lanes[lane].waiting.append(self._kept_back.popleft())",
-                "self._lanes[lane].waiting.appendleft(self._kept_back.popleft())",
+                "tick/board.py",
+                "self._waiting[lane].append(Run(page, some))",
+                "self._waiting[lane].append(Run(page, some[::-1]))",
             ),
         ),
         "come next there",
@@ -40,7 +40,7 @@ LANES = (
         "a page that was read before another took the lease is handed over",
         (
             Edit(
-                "delivery/reader.py",
+                "tick/reader.py",
                 "read = self._read(after, limit, again=False)\n",
                 "read = self._held or self._read(after, limit, again=False)\n",
             ),
@@ -49,17 +49,14 @@ LANES = (
     ),
     Mutant(
         "what lanes have done covers rows of other lanes",
-        (Edit("delivery/watermark.py", "ends[lane] = row.cursor", "ends = [row.cursor] * self._lanes"),),
+        (Edit("tick/board.py", "ends[lane] = row.cursor", "ends = [row.cursor] * len(self._waiting)"),),
         "says that lanes have done",
     ),
     Mutant(
         "a batch of another lane is begun although the call before failed",
         (
-            Edit(
-                "delivery/lanes.py",
-                "not self._ends.any_failed\n                and not self._delivery",
-                "not self._delivery",
-            ),
+            Edit("tick/lanes.py", "wanted = not failed and not under", "wanted = not under"),
+            Edit("tick/step.py", "seen.wanted and not seen.failed and", "seen.wanted and"),
         ),
         "come next there",
     ),
@@ -75,7 +72,7 @@ LANES_FAILING = (
         "a row that was named is passed before it is listed",
         (
             Edit(
-                "delivery/watermark.py",
+                "tick/dealt_page.py",
                 "return min((at for at in (left, named) if at >= 0), default=len(self.became))",
                 "return left if left >= 0 else len(self.became)",
             ),
@@ -84,12 +81,12 @@ LANES_FAILING = (
     ),
     Mutant(
         "what lanes have done covers a row that failed",
-        (Edit("delivery/watermark.py", "ends[lane] = row.cursor", "ends = [row.cursor] * self._lanes"),),
+        (Edit("tick/board.py", "ends[lane] = row.cursor", "ends = [row.cursor] * len(self._waiting)"),),
         "says that lanes have done",
     ),
     Mutant(
         "rows that wait in a lane are never read again",
-        (Edit("delivery/lanes.py", "return [page for page in pages if page.read_at < oldest]", "return []"),),
+        (Edit("tick/board.py", "return [page for page in pages if page.read_at < oldest]", "return []"),),
         OLD,
         WAITING,
     ),
@@ -97,9 +94,9 @@ LANES_FAILING = (
         "a row that waits is read again and handed over as it was",
         (
             Edit(
-                "delivery/handed.py",
-                "page.again.get(at, (page.rows, at)) if page.again else (page.rows, at)",
-                "(page.rows, at)",
+                "tick/handed.py",
+                "(page.again.get(at, (page.rows, at)) for at in places)",
+                "((page.rows, at) for at in places)",
             ),
         ),
         OLD,
@@ -109,7 +106,7 @@ LANES_FAILING = (
         "a row that left its cursor while it waited is handed over",
         (
             Edit(
-                "delivery/watermark.py",
+                "tick/dealt_page.py",
                 "there = [at for at in waiting if at in found]",
                 "there = waiting = [at for at in waiting if at in found]",
             ),
@@ -128,7 +125,7 @@ OF_TESTS = (
         "a row that still stands is passed over when it is read again",
         (
             Edit(
-                "delivery/watermark.py",
+                "tick/dealt_page.py",
                 "gone = [at for at in waiting if at not in found]",
                 "gone = [at for at in waiting if at not in found or at == waiting[-1]]",
             ),
@@ -140,7 +137,7 @@ OF_TESTS = (
         "a row that came between those that wait is passed unseen",
         (
             Edit(
-                "delivery/rows.py",
+                "tick/rows.py",
                 "            if at is None:\n                return None\n",
                 "            if at is None:\n                continue\n",
             ),
@@ -150,21 +147,21 @@ OF_TESTS = (
     ),
     Mutant(
         "lanes list more rows than the document has space for",
-        (Edit("delivery/lanes.py", "fit = sum(1 for size in sizes if size <= space)", "fit = len(sizes)"),),
+        (Edit("tick/board.py", "fit = sum(1 for size in sizes if size <= space)", "fit = len(sizes)"),),
         "test_lanes_have_no_more_rows_in_hand_than_can_be_listed",
         test="tests/integration/runner/test_long_cursors.py"
         "::test_lanes_have_no_more_rows_in_hand_than_can_be_listed[more rows than the document has space for]",
     ),
     Mutant(
         "a record that cannot be read counts as a failure of its row",
-        (Edit("delivery/retries.py", 'failure, Report("later", seconds=self._wait(row, unread)))', "failure)"),),
+        (Edit("tick/retries.py", 'failure, Report("later", seconds=self._wait(row, unread)))', "failure)"),),
         "test_a_record_that_cannot_be_read_holds_up_its_key_only",
         test="tests/integration/runner/test_retries.py"
         "::test_a_record_that_cannot_be_read_holds_up_its_key_only[unavailable-1]",
     ),
     Mutant(
         "an older version of a row in another lane is not waited for",
-        (Edit("delivery/lanes.py", "                else:\n                    return\n", ""),),
+        (Edit("tick/board.py", "            else:\n                return count\n", ""),),
         "test_no_version_overtakes_an_older_one_whatever_its_key",
         test="tests/integration/runner/test_lanes_order.py::test_no_version_overtakes_an_older_one_whatever_its_key",
     ),

@@ -122,7 +122,7 @@ FURTHER = (
     ),
     Mutant(
         "a paused poller goes on",
-        (Edit("delivery/preflight.py", "    if state.control.paused:\n", "    if False:\n"),),
+        (Edit("tick/preflight.py", "    if state.control.paused:\n", "    if False:\n"),),
         "paused or halted poller",
     ),
     Mutant(
@@ -171,18 +171,18 @@ FURTHER = (
         "the checkpoint passes the row that was looked ahead",
         (
             Edit(
-                "delivery/rows.py",
+                "tick/rows.py",
                 "return self.page.cursors[self.position]",
                 "return [*self.page.cursors[1:], self.page.cursors[-1]][self.position]",
             ),
         ),
-        "whose handler did not succeed",
+        r"whose handler did not succeed|is given rows \[.*\] after row",
     ),
     Mutant(
         "a handler that failed is committed",
         (
             Edit(
-                "delivery/leased.py",
+                "tick/leased.py",
                 "                result = CallResult.of_error(reportable(raised))\n",
                 "                result = CallResult()\n",
             ),
@@ -191,18 +191,18 @@ FURTHER = (
     ),
     Mutant(
         "an idle tick takes the lease",
-        (Edit("delivery/tick.py", "if turn.is_idle:", "if turn.is_idle and copy is None:"),),
+        (Edit("tick/tick.py", "if turn.is_idle:", "if turn.is_idle and copy is None:"),),
         "found no row and sent|without counting the attempt",
     ),
     Mutant(
         "a deleted document is begun anew",
-        (Edit("delivery/tick.py", "copy = copy or self.file.read_unless_deleted()", "copy = copy or None"),),
+        (Edit("tick/tick.py", "copy = copy or self.file.read_unless_deleted()", "copy = copy or None"),),
         "begins a deleted document anew",
         MEDDLED,
     ),
     Mutant(
         "the weekly rewrite does not look whether a lease is live",
-        (Edit("delivery/idle_writes.py", "transitions.WEEK or not lease.free or", "transitions.WEEK or"),),
+        (Edit("tick/idle_writes.py", "transitions.WEEK or not lease.free or", "transitions.WEEK or"),),
         f"writes once more what|without counting the attempt|under the lease of|{BOTH}",
     ),
     Mutant(

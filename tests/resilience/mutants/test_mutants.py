@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.resilience.mutants.capture import CAPTURE
 from tests.resilience.mutants.conditions import CONDITIONS
 from tests.resilience.mutants.delivery import DELIVERY
 from tests.resilience.mutants.facts import FACTS
@@ -27,6 +28,15 @@ BEYOND = (range(5_024, 12_000, 25), range(5_013, 6_000, 20), range(5_003, 6_000,
 """Of all seeds that mutants die of, those that the schedules of `tests.resilience.simulation` do not play."""
 SLOW = ("only the newest write id is kept", "heartbeat and commit each have an ETag of their own")
 """Mutants that live through many schedules: they die in the soak."""
+SLOWEST = (
+    "a resend does not look at the deadline",
+    "a taker waits for no margin",
+    "no way is made for an operator's note",
+    "every tenure starts the clock of the looks for a note anew",
+    "a denied resend makes room for another write",
+    SLOW[0],
+)
+"""They live for minutes: they die in `make prove`."""
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -64,6 +74,8 @@ def tried(directory: Path, seeds: range, *kind: str) -> subprocess.CompletedProc
 
 
 def marks(mutant: Mutant) -> tuple[pytest.MarkDecorator, ...]:
+    if mutant.name in SLOWEST:
+        return (pytest.mark.prove,)
     return () if mutant.line and mutant.name not in SLOW else (pytest.mark.soak,)
 
 
@@ -105,7 +117,7 @@ def test_mutant_of_failing_rows_dies(mutant: Mutant, tmp_path: Path) -> None:
     assert re.search(mutant.dies_of, ended.stdout), f"died of something else: {ended.stdout}{ended.stderr}"
 
 
-OF_ONE_TEST = (*OF_TESTS, *HEALTH, *DELIVERY, *FACTS, *CONDITIONS)
+OF_ONE_TEST = (*OF_TESTS, *HEALTH, *DELIVERY, *FACTS, *CONDITIONS, *CAPTURE)
 ONE_TEST = "import sys, poller, pytest; print(poller.__file__); sys.exit(pytest.main(sys.argv[1:]))"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import dropwhile
 from typing import TYPE_CHECKING, TypeAlias
 
 from poller.handler.batch import Standing
@@ -300,7 +301,8 @@ class Laws:
     def _settle(self, before: State, after: State, call: Call | None) -> None:
         if call is not None:
             self._deliveries += len(call.done)
-            self._settled.update((call.generation, id_) for id_ in call.done)
+            behind = {row.id for row in dropwhile(lambda row: not self.lacks_record(row.id), call.rows)}
+            self._settled.update((call.generation, id_) for id_ in call.done if id_ not in behind)
             for id_ in call.done:
                 self._alone[id_] = self._ever[id_] = 0
         old = _by_key(before)

@@ -226,11 +226,14 @@ class Tick(Writer):
         return [row for row in rows if row.place > behind] or self._page()
 
     def _plan(self, state: State, rows: Sequence[Version], *, entering: bool = False) -> Plan:
-        places = [row.place for row in rows]
+        facts, places = [row.facts for row in rows], [row.place for row in rows]
         return handover.plan(
             state,
-            [row.facts for row in rows],
-            lambda cursor: sum(1 for one in places if one <= place(cursor)),
+            facts,
+            {
+                cursor.place: sum(1 for one in places if one <= place(cursor))
+                for cursor in handover.concerned(state, facts)
+            },
             mode=self.settings.mode,
             limits=self.settings.limits,
             entering=entering,

@@ -118,7 +118,7 @@ def check_queue(
     assert killed.kills >= 3
 
 
-@pytest.mark.soak
+@pytest.mark.prove
 @pytest.mark.timeout(600)
 def test_a_tenth_of_the_flights_lands_once_each_in_blobs(
     tmp_path: Path, postgres_db: str, azurite: Azurite, container: str
@@ -144,7 +144,7 @@ def test_a_tenth_of_the_flights_reaches_a_queue_under_kills(
         pytest.param(
             'format = "parquet"\npath = "{poller}/dt={date}"\ndate_column = "time_hour"', "", id="parquet-by-date"
         ),
-        pytest.param('compression = "none"', 'commit = "grouped"', id="lines-grouped"),
+        pytest.param('compression = "none"', "max_uncommitted = 4", id="lines-grouped"),
         pytest.param('format = "parquet"', "concurrency = 3", id="parquet-lanes"),
     ],
 )

@@ -17,7 +17,7 @@ from tests.support.postgres import PostgresServer
 
 MODES = {
     "each": "batch_size = 500",
-    "grouped": 'batch_size = 500\ncommit = "grouped"',
+    "grouped": "batch_size = 500\nmax_uncommitted = 4",
     "lanes": 'batch_size = 500\nconcurrency = 4\nordering_key = ["carrier"]',
 }
 COUNTING = """

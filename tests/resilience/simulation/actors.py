@@ -10,9 +10,6 @@ from greenlet import GreenletExit
 
 from poller.admin.editor import Operator
 from poller.admin.recovery import Recovery
-from poller.delivery.context import Context
-from poller.delivery.ordering import order_by
-from poller.delivery.runner import Runner
 from poller.errors import (
     LeaseHeld,
     SourceUnavailable,
@@ -29,6 +26,9 @@ from poller.model.checkpoint_file import begin, read_origin, restore
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State
 from poller.observability import PollerEvent
+from poller.tick.context import Context
+from poller.tick.ordering import order_by
+from poller.tick.runner import Runner
 from tests.resilience.simulation.runtime import SimRuntime
 from tests.resilience.simulation.source import DESCRIPTION, AskedSource, SimSource
 from tests.resilience.simulation.store import Client

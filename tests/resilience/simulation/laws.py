@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from poller.delivery.reader import KEPT_FOR
 from poller.lease.tenure import Tenure
 from poller.observability import PollerEvent
 from poller.ports import Row
+from poller.tick.reader import KEPT_FOR
 from tests.resilience.simulation.lanes import LaneLaws
 from tests.resilience.simulation.plan import Plan
 from tests.resilience.simulation.source import Table

@@ -115,18 +115,16 @@ class Schedule:
     def options(self, number: int) -> PollerOptions:
         """The same with all the rest of a poller's options."""
         plan, timing = self.plan, self.timing(number)
-        lanes: dict[str, Any] = {"commit": "grouped" if plan.uncommitted else "each"}
-        if plan.lanes > 1:
-            lanes = {"concurrency": plan.lanes}
+        lanes: dict[str, Any] = {"concurrency": plan.lanes} if plan.lanes > 1 else {}
+        if plan.uncommitted:
+            lanes["max_uncommitted"] = max(plan.uncommitted, plan.lanes)
         if plan.keys:
             lanes["ordering_key"] = ("customer",)
-        most = max(plan.uncommitted, plan.lanes) if plan.uncommitted else None
         return PollerOptions(
             batch_size=plan.batch_size,
             max_batches_per_tick=plan.max_batches,
             read_ahead=plan.read_ahead,
             page_size=plan.page_size or None,
-            max_uncommitted=most,
             **lanes,
             max_attempts=plan.max_attempts,
             tick_timeout=timedelta(seconds=plan.ttl * 3),

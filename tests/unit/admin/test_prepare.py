@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,9 @@ from poller.admin.change_result import ChangeOutput
 from poller.admin.pausing import Pause
 from poller.admin.refusals import Refused
 from poller.admin.resets import Reset
-from poller.errors import LeaseHeld
+from poller.errors import LeaseHeld, StoreDenied
 from poller.model.cursor import Cursor
-from poller.ports import Found
+from poller.ports import Found, Timeout
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 
@@ -131,3 +132,19 @@ def test_a_change_that_asks_the_source_waits_for_no_tick(poller: Poller, url: st
 
     poller.tick(handle)
     assert len(refused) == 2
+
+
+class Refusing(MemoryStore):
+    """A store that takes documents and no line of a trail, as an account whose append blobs a policy forbids."""
+
+    def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:
+        raise StoreDenied("403 from the store.", document=name)
+
+
+def test_the_log_names_each_change_whose_record_is_refused(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The document keeps the record of the last change only."""
+    with orders(url, Refusing()) as poller:
+        poller.tick(lambda _: None)
+        assert poller.pause(by="ann", reason="migration").changed
+        assert poller.resume(by="bob").changed
+    assert re.search(r"orders: a record of the audit trail was not written: 403.* \(pause .* by ann\)", caplog.text)

@@ -138,7 +138,7 @@ def test_a_check_finds_what_is_missing_and_writes_nothing(shop: Path, store: Mem
         findings = findings_of(poller)
 
     assert findings["handler"].severity == "warn"
-    assert findings["storage"].fix == '[state] store = "sql", "blob" or "table"'
+    assert findings["storage"].fix == '[state] store = "sql", "blob", "table" or "s3"'
     assert "CREATE INDEX" in findings["index"].fix
     assert list(store.names("")) == []
 

@@ -22,6 +22,18 @@ FORMER = [
     ("bound", "heuristic", "delay"),
 ]
 
+OF_A_POLLER = [("commit", "grouped", "max_uncommitted"), ("read_ahead_bytes", "8MB", "Remove it")]
+
+
+@pytest.mark.parametrize(("key", "value", "step"), OF_A_POLLER)
+def test_a_former_option_in_a_file_names_what_takes_its_place(tmp_path: Path, key: str, value: str, step: str) -> None:
+    file = tmp_path / "poller.toml"
+    file.write_text(f'app_name = "shop"\n[pollers.orders]\n{key} = "{value}"\n[pollers.orders.source]\n{SOURCE}')
+    with pytest.raises(ConfigError) as refused:
+        load_config(file)
+    assert refused.value.key == f"pollers.orders.{key}"
+    assert step in str(refused.value.next_step)
+
 
 @pytest.mark.parametrize(("key", "value", "step"), FORMER)
 def test_a_former_key_in_a_file_names_what_takes_its_place(tmp_path: Path, key: str, value: str, step: str) -> None:

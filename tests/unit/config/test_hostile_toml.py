@@ -31,7 +31,7 @@ HOSTILE = [
     "functions = []",
     "connections = {}", "connections = 0", "connections = 1e300", "connections = nan", "state.store = {}",
     "pollers.x.schedule = []", "pollers.x.schedule = {}", "pollers.x.batch_size = nan", "pollers.x.batch_size = -inf",
-    "pollers.x.lease_ttl = nan", "pollers.x.read_ahead_bytes = nan", "pollers.x.ordering_key = 'id'",
+    "pollers.x.lease_ttl = nan", "pollers.x.batch_bytes = nan", "pollers.x.ordering_key = 'id'",
     # cycles, and names that are like others
     FINE + "[templates.a]\ntemplate = 'b'\n[templates.b]\ntemplate = 'a'\n", FINE + "[templates.a]\ntemplate = 'a'\n",
     "[pollers.a]\ntemplate = 'a'\n", "[pollers.a]\ntemplate = 'b'\n[pollers.b]\ntemplate = 'a'\n",

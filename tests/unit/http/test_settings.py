@@ -91,7 +91,7 @@ def test_wrong_key_for_changes_is_refused_without_being_shown(wrong: str) -> Non
 
 
 def test_key_for_changes_is_not_the_token(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="whoever may look could change") as caught:
+    with pytest.raises(ConfigError, match="every reader could make changes") as caught:
         read_changes_key({"POLLER_HTTP_CHANGES_KEY": TOKEN}, token=TOKEN)
     assert TOKEN not in str(caught.value)
 

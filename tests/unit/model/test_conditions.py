@@ -111,6 +111,7 @@ STATES: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, float
     "another source": ({"source": "other", "differs": "table"}, {}, {}, "other_source", "unhealthy"),
     "halted, and another source": ({**HALTED, "source": "other"}, {}, {}, "halted", "unhealthy"),
     "paused, and another source": ({**PAUSED, "source": "other"}, {}, {}, "other_source", "unhealthy"),
+    "changes were missed": ({"source": "gap"}, {}, {}, "capture_gap", "unhealthy"),
     "its table is gone": ({"source": "error"}, {}, {}, "source_unreadable", "unhealthy"),
     "its database is away": ({"source": "away"}, {}, {}, "source_away", "unhealthy"),
     "paused, and its database is away": ({**PAUSED, "source": "away"}, {}, {}, "paused", "warning"),
@@ -170,6 +171,17 @@ def test_what_is_beside_the_worst_is_said_too() -> None:
         "if every row fails, wait; else fix the row or the handler; to pass the row:"
         " poller quarantine add orders --pk id=5"
     )
+
+
+def test_the_next_step_after_a_wish_to_wait_names_no_row() -> None:
+    found = picture(waits(5, error_type="RetryLater", retry_at=before(-60))).conditions[0]
+    assert (found.next, found.do) == ("wait; if it takes too long, find out what the handler waits for",) * 2
+
+
+def test_only_an_operator_sees_the_range_of_a_backfill() -> None:
+    command = "poller backfill orders --from 1 --to 9"
+    found = picture(waits(LONG, goes_on=command), {"backfill": True}).conditions[0]
+    assert (found.next, found.do) == ("run the poller backfill command again that began it", command)
 
 
 @pytest.mark.parametrize(

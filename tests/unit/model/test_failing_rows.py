@@ -38,7 +38,8 @@ def planned(
             return 0  # as of a source that cannot say where a row stood that has gone
         return sum(1 for one in rows if int(one.cursor.value) <= int(cursor.value))
 
-    return handover.plan(state, rows, reach, mode=mode, limits=limits, entering=entering)
+    places = {cursor.place: reach(cursor) for cursor in handover.concerned(state, rows)}
+    return handover.plan(state, rows, places, mode=mode, limits=limits, entering=entering)
 
 
 def after(

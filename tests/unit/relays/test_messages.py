@@ -91,7 +91,7 @@ def test_the_id_of_a_version_is_the_same_on_a_retry_and_no_others() -> None:
 
 def test_a_row_without_a_text_is_rejected_and_the_others_go() -> None:
     made = batch([{"id": 1, "v": Unspeakable()}, {"id": 2}])
-    assert [row["id"] for row, _ in readable(made)] == [2]
+    assert [row["id"] for row, _ in readable(made, {})] == [2]
     assert [(one.position, one.rejected) for one in made.failures] == [(0, True)]
 
 

@@ -38,7 +38,7 @@ def test_a_relays_settings_are_its_model(tmp_path: Path) -> None:
     ("files", "key", "words"),
     [
         (orders("relay.envelop = true\n"), "pollers.orders.relay.envelop", 'did you mean "envelope"?'),
-        (orders("relay.x = true\n"), "pollers.orders.relay.x", "there is no such key; there are: envelope."),
+        (orders("relay.x = true\n"), "pollers.orders.relay.x", "there is no such key; there are: columns, envelope."),
         (orders("relay.envelope = 5\n"), "pollers.orders.relay.envelope", "must be true or false"),
         (orders("relay = 5\n"), "pollers.orders.relay", "must be a table"),
         (orders(handler="poller.relays:stdot"), "pollers.orders.handler", 'no such relay; did you mean "stdout"?'),

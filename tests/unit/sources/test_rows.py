@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from poller.sources.keys import LazyCursors, ReadPlan
-from poller.sources.rows import LazyRows, Records, changeable
-from poller.sources.values import Documents
+from poller.sources.rows import Documents, LazyRows, Records, changeable
 
 NAMES = (
     "id",

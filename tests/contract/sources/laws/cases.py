@@ -16,11 +16,12 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Case:
-    """One: its id, the arguments of the test, and whether it is left to `make soak`."""
+    """One: its id, the arguments of the test, and which run it is left to: `make soak`, or `make prove`."""
 
     id: str
     values: tuple[Any, ...]
     soak: bool = False
+    prove: bool = False
 
 
 def cases(names: str, of: Callable[[type[Place]], Iterable[Case]]) -> Callable[[_F], _F]:
@@ -65,7 +66,7 @@ class Laws:
         metafunc.parametrize(names.split(", "), [self._parameter(law, case) for case in of(self.kind)])
 
     def _parameter(self, law: str, case: Case) -> Any:
-        marks = [pytest.mark.soak] if case.soak else []
+        marks = [pytest.mark.prove] if case.prove else [pytest.mark.soak] if case.soak else []
         for pattern, why in self.kind.known.items():
             if fnmatchcase(f"{law}: {case.id}", pattern):
                 marks.append(pytest.mark.xfail(strict=True, raises=AssertionError, reason=why))

@@ -25,12 +25,12 @@ def each_edge(kind: type[Place]) -> Iterable[Case]:
 
 
 def in_zones(kind: type[Place]) -> Iterable[Case]:
-    """Each type and place of it in all zones, in the soak; else in a few."""
+    """Each type and place of it in all zones, in `make prove`; else in a few."""
     if kind.zones is not Place.zones:
         for name in sorted(kind.times):
             for column in ("id", "ts"):
                 yield Case(f"{name}, {column}, some", (name, column, ORDINARY))
-                yield Case(f"{name}, {column}, all", (name, column, None), soak=True)
+                yield Case(f"{name}, {column}, all", (name, column, None), prove=True)
 
 
 class TextLaws(Laws):

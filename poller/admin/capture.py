@@ -1,0 +1,128 @@
+"""`poller capture` from a poller's configuration to its database: plan, install, remove and prove a change table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from poller.admin.own_connection import connected, url_of
+from poller.databases import capture as common
+from poller.databases import tokens
+from poller.databases.capture import Busy, Plan, Refusal, Removed, Wanted
+from poller.databases.kinds import KINDS
+from poller.model.change_chain import Chain
+from poller.sources.engines import read_url
+from poller.sources.identity import family_of, sqlite_path
+
+if TYPE_CHECKING:
+    from poller.config import PollerConfig
+    from poller.ports import Runtime
+
+
+class TableCapture:
+    """Capture of the table that a poller reads.
+
+    Args:
+        name: the poller's. config: its options. url_env: the setting that has the URL of a user who may create
+            triggers; None: the source's `capture_url_env`, or its own URL. old, excluded, accepted, always: as
+            `databases.capture.Wanted`.
+    Raises: ConfigError, for a setting that is missing; Refusal, for a source that is not a table, or in a database
+        without capture.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: PollerConfig,
+        *,
+        runtime: Runtime,
+        environ: Mapping[str, str],
+        url_env: str | None = None,
+        old: bool | None = None,
+        excluded: tuple[str, ...] | None = None,
+        accepted: tuple[str, ...] = (),
+        always: bool = False,
+    ) -> None:
+        source = config.source
+        if source.table is None:
+            raise Refusal(
+                f"{name}: its rows come from a query, and only a table has triggers.", next_step="Name a table."
+            )
+        reader = read_url(source.url.get_secret_value())
+        url_env = url_env or source.capture_url_env
+        self._url = reader if url_env is None else url_of(url_env, environ, "create triggers")
+        family = family_of(self._url)
+        kind = KINDS.get(family)
+        if kind is None or not kind.capture:
+            able = ", ".join(sorted(one for one, known in KINDS.items() if known.capture))
+            raise Refusal(
+                f"{source.table}: poller captures no changes in {family} databases.",
+                next_step=f"It does in: {able}. Elsewhere follow a column that grows with every change.",
+            )
+        if kind.is_file and (path := sqlite_path(self._url)) != ":memory:" and not Path(path).exists():
+            raise Refusal(f"{source.table}: there is no such file: {path}.", next_step="Look at `url` of the source.")
+        self._kind = getattr(import_module(f"poller.databases.{family}.capture"), kind.capture)
+        self._identity = tokens.chosen(source.identity, environ, key="identity") if url_env is None else None
+        self._runtime = runtime
+        self._error_text = config.error_text
+        other = reader.username if reader.username != self._url.username else None
+        self._wanted = Wanted(name, source.schema_name, source.table, old, excluded, accepted, always, other)
+
+    def plan(self) -> Plan:
+        """What installing would do; changes nothing. Raises: Refusal, SourceError."""
+        with self._open() as capture:
+            return capture.plan()
+
+    def install(self) -> Plan:
+        """Install, or install again after the table was changed. Raises: Refusal, SourceError; nothing was installed
+        then."""
+        with self._open() as capture:
+            for _ in self._tries():
+                try:
+                    return capture.install()
+                except Busy:
+                    continue
+        raise self._busy("installed")
+
+    def remove(self, *, changes: bool) -> Removed:
+        """Drop the triggers; with `changes` also the change table and what it holds. Raises: as `install`."""
+        with self._open() as capture:
+            for _ in self._tries():
+                try:
+                    return capture.remove(changes=changes)
+                except Busy:
+                    continue
+        raise self._busy("removed")
+
+    def verify(self, most: int) -> Chain:
+        """The proof of the newest `most` changes against the table. Raises: Refusal, SourceError."""
+        with self._open() as capture, capture.record(most) as record:
+            chain = Chain(record.key, since=record.since, replaces=record.replaces)
+            for change in record.rows_of_changes:
+                chain.take(*change)
+            chain.finish(record.rows)
+        return chain
+
+    def _tries(self) -> Iterator[None]:
+        for attempt in range(common.TRIES):
+            if attempt:
+                self._runtime.sleep(self._runtime.jitter(0.5, 1.5) * common.PAUSE_SECONDS)
+            yield
+
+    def _busy(self, done: str) -> Refusal:
+        return Refusal(
+            f"{self._wanted.table}: transactions that are open held the table, {common.TRIES} times for "
+            f"{common.LOCK_SECONDS} s each; nothing was {done}.",
+            next_step="Run the command again when they have ended.",
+        )
+
+    @contextmanager
+    def _open(self) -> Iterator[common.Capture]:
+        """A connection of its own. Raises: SourceError, for what the driver raises."""
+        url, table = self._url, self._wanted.table
+        with connected(url, self._identity, table, error_text=self._error_text, refused=Refusal) as connection:
+            made: common.Capture = self._kind(connection, self._wanted)
+            yield made

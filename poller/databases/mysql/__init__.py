@@ -1,0 +1,1 @@
+"""What poller does in MySQL and MariaDB beside reading."""

@@ -1,0 +1,1 @@
+"""What poller does in PostgreSQL beside reading."""

@@ -1,0 +1,1 @@
+"""What poller does in SQLite beside reading."""

@@ -1,0 +1,211 @@
+"""A captured table: its change table is what is read, and each change becomes a row of the table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, overload
+
+from poller.databases.capture import Refusal
+from poller.errors import CaptureGap, SourceError
+from poller.model.captured import AT, CHANGE, OLD, OP, TX
+from poller.model.cursor import Cursor, KeyValue
+from poller.ports import FreshRows, Page
+from poller.sources.changes import Changes, Head, Installed
+from poller.sources.connection import Database
+from poller.sources.rows import LazyRows
+
+LOOKED_EVERY = 60.0
+"""Seconds after which the table is compared again with what was installed."""
+_EMPTIED = "T"
+
+
+class ChangedRows(FreshRows):
+    """Changes as rows of the table, with the reserved columns.
+
+    Attributes:
+        heads: of the changes, in order.
+    """
+
+    def __init__(
+        self, records: LazyRows, heads: Sequence[Head], make: Callable[[Mapping[str, Any]], dict[str, Any]]
+    ) -> None:
+        self._records = records
+        self._make = make
+        self.heads = heads
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> ChangedRows: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | ChangedRows:
+        if isinstance(index, slice):
+            return ChangedRows(self._records[index], self.heads[index], self._make)
+        return self._make(self._records[index])
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return map(self._make, self._records)
+
+    def take(self, positions: Sequence[int]) -> ChangedRows:
+        """See `FreshRows.take`."""
+        return ChangedRows(self._records.take(positions), [self.heads[at] for at in positions], self._make)
+
+    def __eq__(self, other: object) -> bool:
+        """As a list of the rows."""
+        return list(self) == (list(other) if isinstance(other, ChangedRows) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class Captured:
+    """What is known of a captured table, by the connection of its source.
+
+    Args:
+        relation: the change table's quoted alias. columns: as configured.
+    """
+
+    def __init__(self, changes: Changes, database: Database, relation: str, columns: Sequence[str] | None) -> None:
+        self.changes = changes
+        self.ordering: tuple[str, ...] = ()
+        """The columns of the ordering key; empty: the table's key."""
+        self._database = database
+        self._relation = relation
+        self._columns = columns
+        self._installed: Installed | None = None
+        self._looked: tuple[Hashable, float] | None = None
+
+    @property
+    def last(self) -> Installed | None:
+        """What the last look found; None before the first."""
+        return self._installed
+
+    @property
+    def installed(self) -> Installed:
+        """What is installed, as the last look found it; looks if there was none. Raises: as `look`."""
+        return self.look() if self._installed is None else self._installed
+
+    def look(self) -> Installed:
+        """What is installed: asked on each connection, and once a minute. Raises: CaptureGap, if changes are or may be
+        missing from now on; SourceError; what the driver raises."""
+        place, now = self._database.place(), time.monotonic()
+        looked = self._looked
+        if self._installed is None or looked is None or looked[0] != place or now - looked[1] >= LOOKED_EVERY:
+            self._looked = None
+            self._installed = self._found()
+            self._looked = place, now
+        return self._installed
+
+    def forget(self) -> None:
+        """Look again before the next page."""
+        self._looked = None
+
+    def _found(self) -> Installed:
+        changes = self.changes
+        try:
+            found = changes.look(self._database.connection())
+        except Refusal as refused:
+            raise SourceError(refused.message, table=changes.table, next_step=refused.next_step) from None
+        if found is None:
+            raise CaptureGap(
+                f"{changes.table}: the table is not captured, so there are no changes to read.",
+                table=changes.table,
+                next_step=f"Install it: {changes.install}",
+            )
+        if found.trouble is not None:
+            raise CaptureGap(f"{found.what}: {found.trouble[0]}", table=changes.table, next_step=found.trouble[1])
+        if unknown := [name for name in (*(self._columns or ()), *self.ordering) if name not in found.columns]:
+            raise SourceError(
+                f"{found.what}: column {unknown[0]} is not captured.",
+                table=changes.table,
+                column=unknown[0],
+                next_step="Look at `columns` and `ordering_key`, and at what --exclude left out.",
+            )
+        return found
+
+    def said(self) -> dict[str, Any]:
+        """What the server says of the source, as fields of its description."""
+        return {"capture.made_at": self.installed.made_at}
+
+    def selects(self) -> tuple[str, Sequence[str]]:
+        """What follows the change table in FROM, and all that is selected of it."""
+        joined, chosen = self.changes.selects(self._relation, self.installed)
+        return joined, [f"{self._relation}.id", *chosen]
+
+    # ------------------------------------------------------------------------------------------------------ its rows
+
+    def rows(self, records: LazyRows) -> ChangedRows:
+        """Changes as rows of the table."""
+        installed = self.installed
+        heads = [self.changes.head(record, installed) for record in records]
+        return ChangedRows(records, heads, lambda record: self._row(record, installed))
+
+    def _row(self, record: Mapping[str, Any], installed: Installed) -> dict[str, Any]:
+        change = self.changes.change(record, installed)
+        names = installed.columns if self._columns is None else dict.fromkeys([*self._columns, *installed.key])
+        values, old = change.row, change.old
+        row = {name: values.get(name) for name in names}
+        row[OP] = change.op
+        row[OLD] = None if old is None else {name: old[name] for name in names if name in old}
+        row[CHANGE], row[TX], row[AT] = change.id, change.tx, change.at
+        return row
+
+    def keys(self, rows: ChangedRows) -> list[Mapping[str, KeyValue | None]]:
+        """The ordering key of each change, as texts."""
+        if not self.ordering:
+            names = self.installed.key
+            return [dict(zip(names, head.key, strict=True)) for head in rows.heads]
+        return [{name: None if row[name] is None else str(row[name]) for name in self.ordering} for row in rows]
+
+    def stopped(self, page: Page, after: Cursor | None) -> Page:
+        """The page up to before the first change that is not of one row: a gap, where reading stops, or the table that
+        was emptied, which is a page of its own. Raises: CaptureGap, if a gap is the first, or if changes behind `after`
+        were pruned."""
+        self._refuse_pruned(after)
+        heads = page.rows.heads if isinstance(page.rows, ChangedRows) else ()
+        for at, head in enumerate(heads):
+            if head.is_whole:
+                continue
+            if at > 0:
+                return replace(page.part(0, at), lag=page.lag)
+            if head.op == _EMPTIED:
+                return replace(page.part(0, 1), lag=page.lag, barrier=True)
+            raise self._gap(head)
+        return page
+
+    def _gap(self, head: Head) -> CaptureGap:
+        changes, number = self.changes, head.id
+        missed = "a change has no key" if head.op in "IUD" else "a change was not captured"
+        return CaptureGap(
+            f"{self.installed.what}: {missed} before change {number}: rows may have changed without a trace.",
+            table=changes.table,
+            change=number,
+            next_step=f"Run {changes.install}, bring the target in line with the table, then go on behind it:"
+            f" poller reset {changes.poller} --to {number} --pk id={number} --allow-skip",
+        )
+
+    def _refuse_pruned(self, after: Cursor | None) -> None:
+        """Asked after the page was read: what is pruned is said in the same transaction."""
+        changes, installed = self.changes, self.installed
+        found = self._database.run(changes.state(installed.captures), {"changes": changes.name}).rows
+        if not found or str(found[0][0]) != installed.made_at:
+            self.forget()
+            installed = self.look()
+        pruned = int(found[0][1]) if found else 0
+        reached = 0 if after is None else int(after.value) - (after.tiebreaker is None)
+        if pruned <= reached:
+            return
+        gone = "1 number is" if pruned - reached == 1 else f"{pruned - reached} numbers are"
+        raise CaptureGap(
+            f"{installed.what}: changes up to {pruned} were pruned, and the checkpoint is {reached}: {gone} gone.",
+            table=changes.table,
+            change=reached,
+            next_step="Bring the target in line with the table, then go on behind them: poller reset"
+            f" {changes.poller} --to {pruned} --pk id={pruned}",
+        )

@@ -1,0 +1,169 @@
+"""How the change table of a captured table is read, as far as that differs from family to family."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, ClassVar, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+Values = Mapping[str, Any]
+_OF_ROWS = frozenset("IUD")
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What `poller capture` installed, and the table as it is now.
+
+    Attributes:
+        what: the table, for people. key: the columns of its key. columns: the types of those that are captured, by
+            name, in the table's order. source, captures: the table and the table of captures, SQL for
+            `sqlalchemy.text`.
+        trouble: why changes are or may be missing from now on, and what to do about it; None if all is as installed.
+        made_at: when the change table was made, as text. pruned_through: the last change that was pruned; 0 if none
+            was.
+    """
+
+    what: str
+    key: tuple[str, ...]
+    columns: Mapping[str, str]
+    source: str
+    captures: str
+    trouble: tuple[str, str] | None = None
+    made_at: str = ""
+    pruned_through: int = 0
+
+
+class Head(NamedTuple):
+    """A change without its values. `key`: of its row, as texts. `is_whole`: it is of one row, and names it."""
+
+    id: int
+    op: str
+    key: tuple[str | None, ...]
+    is_whole: bool
+
+
+class Changed(NamedTuple):
+    """A change with its values.
+
+    Attributes:
+        new: the row after it, by column; None of a deletion. old: the row before it; None of an insertion, and if old
+            values are not kept. tx, at: see `poller.model.captured`.
+    """
+
+    id: int
+    op: str
+    new: Values | None
+    old: Values | None
+    tx: str | None
+    at: datetime
+
+    @property
+    def row(self) -> Values:
+        """The values that its row has: of a deletion the former ones."""
+        return (self.old if self.op == "D" else self.new) or {}
+
+
+class Changes(ABC):
+    """The change table of one table.
+
+    Attributes:
+        table, schema: of the table, as configured. name: of its change table. quote: quotes names, for
+            `sqlalchemy.text`. poller: its name, for messages.
+    """
+
+    def __init__(self, table: str, schema: str | None, quote: Callable[[str], str]) -> None:
+        self.table = table
+        self.schema = schema
+        self.quote = quote
+        self.name = self.named(table)
+        self.poller = "NAME"
+
+    @staticmethod
+    @abstractmethod
+    def named(table: str) -> str:
+        """The name of a table's change table."""
+
+    @abstractmethod
+    def look(self, connection: Connection) -> Installed | None:
+        """What is installed, and whether the table is still as it was then; None if nothing is. Asks with SELECT alone.
+        Raises: Refusal, without such a table; what the driver raises."""
+
+    sees_triggers: ClassVar[bool] = True
+    """True if a user who may only read sees whether triggers are there."""
+    made_at: ClassVar[str] = "made_at"
+    """An expression: when the change table was made, as text; SQL for `sqlalchemy.text`."""
+
+    def state(self, captures: str) -> str:
+        """A SELECT of when the change table `:changes` was made, and of the last change that was pruned."""
+        return f"SELECT {self.made_at}, pruned_through FROM {captures} WHERE change_table = :changes"  # noqa: S608
+
+    def _installed(self, connection: Connection, installed: Installed) -> Installed | None:
+        """With what its row of the table of captures says now; None without such a row."""
+        found = connection.execute(sa.text(self.state(installed.captures)), {"changes": self.name}).first()
+        return None if found is None else replace(installed, made_at=str(found[0]), pruned_through=int(found[1]))
+
+    def selects(self, relation: str, installed: Installed) -> tuple[str, Sequence[str]]:  # noqa: ARG002
+        """What follows the change table `relation` in FROM, and the expressions that are selected behind its `id`; SQL
+        for `sqlalchemy.text`."""
+        return "", [f"{relation}.{self.quote(name)}" for name in ("op", "at", "old", "new")]
+
+    def head(self, found: Values, installed: Installed) -> Head:
+        """What a change is, by what was selected."""
+        op = str(found["op"])
+        row = _read(found["old"] if op == "D" else found["new"])
+        key = tuple(key_text(row.get(name)) for name in installed.key)
+        return Head(int(found["id"]), op, key, op in _OF_ROWS and None not in key)
+
+    @abstractmethod
+    def change(self, found: Values, installed: Installed) -> Changed:
+        """The change, by what was selected."""
+
+    @property
+    def install(self) -> str:
+        """The command that installs."""
+        return f"poller capture {self.poller} --install"
+
+    def differs(self, before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str] | None:
+        """How the columns differ from those that were installed, and what to do about it; None if they do not."""
+        for name, kind in now.items():
+            if name not in before:
+                return f"column {name} was added since it was installed, and is not captured.", self._again
+            if before[name] != kind:
+                return f"column {name} is {kind} now, and was {before[name]} when it was installed.", self._again
+        if gone := [name for name in before if name not in now]:
+            return f"column {gone[0]} was dropped or renamed since it was installed.", self._again
+        return None
+
+    @property
+    def _again(self) -> str:
+        return f"Run {self.install}: what is as it should be stays, and no write is missed meanwhile."
+
+    def damaged(self, why: str) -> tuple[str, str]:
+        """Changes may be missing, and what to do about it."""
+        step = f"Run {self.install}: it writes a gap, before which the poller stops and says how to go on."
+        return f"{why}: changes may not be written.", step
+
+
+def key_text(value: Any) -> str | None:
+    """A value of a key, as text that is the same for the same value."""
+    return value if value is None or isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _read(text: Any) -> dict[str, Any]:
+    """A row as it was captured. One that is no JSON has no columns."""
+    try:
+        row = json.loads(text) if text is not None else {}
+    except (ValueError, RecursionError):
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def captured_row(text: Any) -> dict[str, Any] | None:
+    """A row as it was captured; None without one."""
+    return None if text is None else _read(text)

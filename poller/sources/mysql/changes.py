@@ -1,0 +1,161 @@
+"""Change tables in MariaDB and MySQL: the table's types say what the texts of a change are."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from sqlalchemy.engine import Connection
+
+from poller.databases.capture import Quoter, Wanted, named
+from poller.databases.mysql.site import BYTES, LONGEST, SHAPES, Site, literal
+from poller.sources.changes import Changed, Changes, Installed, Values, captured_row
+from poller.sources.mysql.database import JSON_COLUMN
+from poller.sources.user_sql import escape_colons
+
+_TYPE = re.compile(r"(\w+)(?:\((\d+))?")
+_TIME = re.compile(r"(-)?(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - as the driver has a TIMESTAMP, in the session's UTC
+
+
+class MySqlChanges(Changes):
+    """See `Changes`."""
+
+    sees_triggers: ClassVar[bool] = False
+    made_at: ClassVar[str] = "DATE_FORMAT(made_at, '%Y-%m-%dT%H\\:%i\\:%s.%fZ')"
+
+    @staticmethod
+    def named(table: str) -> str:
+        """At most 64 characters."""
+        return named("poller_{}_changes", table, LONGEST)
+
+    def look(self, connection: Connection) -> Installed | None:
+        """A user who may only read sees no triggers: the table's time of creation shows that it is another one."""
+        site = Site(connection, Wanted(self.poller, self.schema, self.table), Quoter(connection, literal))
+        before = site.registered
+        if before is None:
+            return None
+        made = connection.exec_driver_sql(f"SHOW CREATE TABLE {site.source}").one()[1]
+        documents = {name.replace("``", "`") for name in JSON_COLUMN.findall(str(made))}
+        types = {name: "json" if name in documents else kind for name, kind in before.columns.items()}
+        installed = Installed(
+            what=site.what,
+            key=before.key,
+            columns={name: kind for name, kind in types.items() if name not in before.excluded},
+            source=escape_colons(site.source),
+            captures=escape_colons(site.captures),
+            trouble=self._trouble(site),
+        )
+        return self._installed(connection, installed)
+
+    def _trouble(self, site: Site) -> tuple[str, str] | None:
+        before = site.registered
+        if before is None or before.removed:
+            return self.damaged("capture was removed")
+        if site.triggers and not site.are_there:
+            return self.damaged("triggers of poller are missing, or belong to another table")
+        if (differs := self.differs(before.columns, site.columns)) is not None:
+            return differs
+        if before.made is not None and before.made != site.made:
+            return self.damaged("the table is another one than was captured, or was emptied or rebuilt")
+        return None
+
+    def change(self, found: Values, installed: Installed) -> Changed:
+        """As the driver has the values of these types."""
+        at: datetime = found["at"]
+        new, old = (_row(found[name], installed.columns) for name in ("new", "old"))
+        return Changed(found["id"], str(found["op"]), new, old, None, at.replace(tzinfo=UTC))
+
+
+def _row(text: Any, columns: Mapping[str, str]) -> Mapping[str, Any] | None:
+    row = captured_row(text)
+    if row is None:
+        return None
+    found = {name: None if value is None else _reader(columns.get(name, ""))(value) for name, value in row.items()}
+    if any(columns.get(name) == "json" and value is not None for name, value in found.items()):
+        found |= {name: said for name, said in _members(text) if columns.get(name) == "json" and said != "null"}
+    return found
+
+
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """The members of an object of JSON, each with the text of its value."""
+    decoder, at = json.JSONDecoder(), text.index("{") + 1
+    while True:
+        at = _past_space(text, at)
+        if text[at] == "}":
+            return
+        name, at = decoder.raw_decode(text, at)
+        begin = _past_space(text, _past_space(text, at) + 1)
+        _, end = decoder.raw_decode(text, begin)
+        yield name, text[begin:end]
+        at = _past_space(text, end)
+        at += text[at] == ","
+
+
+def _past_space(text: str, at: int) -> int:
+    while text[at].isspace():
+        at += 1
+    return at
+
+
+@lru_cache(maxsize=1024)
+def _reader(column_type: str) -> Callable[[Any], Any]:
+    """What makes the driver's value of the JSON of a column of this type."""
+    found = _TYPE.match(column_type.lower())
+    kind = "" if found is None else found[1]
+    if kind == "bit":
+        width = (int((found and found[2]) or 1) + 7) // 8
+        return lambda value: int(value).to_bytes(width, "big")
+    if kind in BYTES:
+        return base64.b64decode
+    if kind in SHAPES:
+        return binascii.unhexlify
+    return _READERS.get(kind, lambda value: value)
+
+
+def _or_text(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """What no calendar has stays text, as the driver leaves it."""
+
+    def value(text: str) -> Any:
+        try:
+            return read(text)
+        except (ValueError, OverflowError):
+            return text
+
+    return value
+
+
+def _instant(text: str) -> Any:
+    if float(text) == 0:
+        return "0000-00-00 00:00:00"
+    return _EPOCH + timedelta(microseconds=int(Decimal(text) * 1_000_000))
+
+
+def _time(text: str) -> timedelta:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ValueError("not a time")
+    sign, hours, minutes, seconds, part = found.groups()
+    span = timedelta(
+        hours=int(hours), minutes=int(minutes), seconds=int(seconds), microseconds=int((part or "").ljust(6, "0") or 0)
+    )
+    return -span if sign else span
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "decimal": Decimal,
+    "float": float,
+    "double": float,
+    "year": int,
+    "date": _or_text(date.fromisoformat),
+    "datetime": _or_text(datetime.fromisoformat),
+    "timestamp": _instant,
+    "time": _or_text(_time),
+}

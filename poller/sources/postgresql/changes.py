@@ -1,0 +1,98 @@
+"""Change tables in PostgreSQL: the server makes rows of the table's own types of the JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+from typing import ClassVar
+
+from sqlalchemy.engine import Connection
+
+from poller.databases.capture import Quoter, Wanted, named
+from poller.databases.postgresql.site import LONGEST, Site, literal
+from poller.sources.changes import Changed, Changes, Head, Installed, Values
+from poller.sources.user_sql import escape_colons
+
+_NEW, _OLD, _KEY = "new{}", "old{}", "key{}"
+
+
+class PostgreSqlChanges(Changes):
+    """See `Changes`."""
+
+    made_at: ClassVar[str] = "to_char(made_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24\\:MI\\:SS.US\"Z\"')"
+
+    @staticmethod
+    def named(table: str) -> str:
+        """At most 63 bytes."""
+        return named("poller_{}_changes", table, LONGEST, lambda text: len(text.encode()))
+
+    def look(self, connection: Connection) -> Installed | None:
+        """The catalog is open to every role."""
+        site = Site(connection, Wanted(self.poller, self.schema, self.table), Quoter(connection, literal))
+        before, found = site.registered, site.facts
+        if before is None:
+            return None
+        columns = {name: before.columns[name] for name in found.columns if name in before.columns}
+        installed = Installed(
+            what=found.what,
+            key=before.key,
+            columns={name: kind for name, kind in columns.items() if name not in before.excluded},
+            source=escape_colons(site.source),
+            captures=escape_colons(site.captures),
+            trouble=self._trouble(site, before.columns),
+        )
+        return self._installed(connection, installed)
+
+    def _trouble(self, site: Site, columns: dict[str, str]) -> tuple[str, str] | None:
+        standing, why = site.standing()
+        known = () if site.registered is None else site.registered.partitions
+        if standing == "removed":
+            return self.damaged("capture was removed")
+        if why is not None:
+            return self.damaged(why)
+        if attached := [name for oid, _, name in site.facts.partitions if oid not in known]:
+            return self.damaged(f"partition {attached[0]} was attached")
+        return self.differs(columns, site.facts.columns)
+
+    def selects(self, relation: str, installed: Installed) -> tuple[str, Sequence[str]]:
+        """Exact for every type of the server's: see docs/capture.md."""
+        row = f"jsonb_populate_record(CAST(NULL AS {installed.source}), "
+        joined = (
+            f" LEFT JOIN LATERAL {row}coalesce({relation}.new, {relation}.old)) AS poller_new ON true"
+            f" LEFT JOIN LATERAL {row}{relation}.old) AS poller_old ON true"
+        )
+        chosen = [
+            f"CAST({relation}.op AS text) AS op",
+            f"CAST({relation}.xid AS text) AS tx",
+            f"{relation}.at",
+            f"{relation}.old IS NOT NULL AS has_old",
+        ]
+        for at, name in enumerate(installed.key):
+            of = escape_colons(literal(name))
+            chosen.append(
+                f"jsonb_extract_path_text(coalesce({relation}.new, {relation}.old), {of}) AS {_KEY.format(at)}"
+            )
+        for alias, pattern in (("poller_new", _NEW), ("poller_old", _OLD)):
+            chosen += [
+                f"{alias}.{self.quote(name)} AS {pattern.format(at)}" for at, name in enumerate(installed.columns)
+            ]
+        return joined, chosen
+
+    def head(self, found: Values, installed: Installed) -> Head:
+        """By the key's texts, which the server made."""
+        key = tuple(found[_KEY.format(at)] for at in range(len(installed.key)))
+        return Head(found["id"], found["op"], key, found["op"] in "IUD" and None not in key)
+
+    def change(self, found: Values, installed: Installed) -> Changed:
+        """As the driver made the values."""
+        new = {name: found[_NEW.format(at)] for at, name in enumerate(installed.columns)}
+        old = {name: found[_OLD.format(at)] for at, name in enumerate(installed.columns)}
+        op = found["op"]
+        return Changed(
+            id=found["id"],
+            op=op,
+            new=new if op in "IU" else None,
+            old=old if op in "UD" and found["has_old"] else None,
+            tx=found["tx"],
+            at=found["at"].astimezone(UTC),
+        )

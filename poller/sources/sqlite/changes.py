@@ -1,0 +1,63 @@
+"""Change tables in SQLite: a value is what its JSON says, since types belong to values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from poller.databases.capture import Quoter, Wanted
+from poller.databases.sqlite.ddl import Site, literal
+from poller.sources.changes import Changed, Changes, Installed, Values, captured_row
+from poller.sources.user_sql import escape_colons
+
+
+class SqliteChanges(Changes):
+    """See `Changes`."""
+
+    @staticmethod
+    def named(table: str) -> str:
+        """Names have no limit."""
+        return f"poller_{table}_changes"
+
+    def look(self, connection: Connection) -> Installed | None:
+        """The file says all."""
+        quote = Quoter(connection, literal)
+        site = Site(connection, Wanted(self.poller, self.schema, self.table), quote)
+        before = site.registered
+        if before is None:
+            return None
+        standing, why = site.standing()
+        if standing == "removed":
+            trouble: tuple[str, str] | None = self.damaged("capture was removed")
+        elif why is not None:
+            trouble = self.damaged(why)
+        else:
+            trouble = self.differs(before.columns, site.columns)
+        installed = Installed(
+            what=site.table,
+            key=before.key,
+            columns={name: kind for name, kind in before.columns.items() if name not in before.excluded},
+            source=escape_colons(quote(site.table)),
+            captures="main.poller_captures",
+            trouble=trouble,
+        )
+        return self._installed(connection, installed)
+
+    def change(self, found: Values, installed: Installed) -> Changed:  # noqa: ARG002
+        """As it was stored."""
+        at = datetime.fromisoformat(found["at"])
+        return Changed(found["id"], found["op"], _row(found["new"]), _row(found["old"]), None, at)
+
+
+def _row(text: Any) -> Mapping[str, Any] | None:
+    row = captured_row(text)
+    return None if row is None else {name: _value(value) for name, value in row.items()}
+
+
+def _value(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return bytes.fromhex(value["hex"]) if "hex" in value else float(value["real"])

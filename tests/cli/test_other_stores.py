@@ -1,0 +1,50 @@
+"""A poller's life with its state in S3 and in Cosmos DB, from the first check to a backup that is put back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.project import Ended, Project
+from tests.support.cosmos import CosmosServer
+from tests.support.moto import ENVIRON, REGION, Moto
+
+
+@pytest.fixture(params=["s3", "cosmos"])
+def shop(request: pytest.FixtureRequest, project: Project) -> Project:
+    project.configure("orders")
+    project.insert(3)
+    if request.param == "s3":
+        moto: Moto = request.getfixturevalue("s3")
+        state = f'store = "s3"\nbucket = "{moto.new_bucket()}"\nregion = "{REGION}"\nendpoint = "{moto.endpoint}"'
+        project.environ.update(ENVIRON)
+    else:
+        server: CosmosServer = request.getfixturevalue("cosmos_server")
+        state = f'store = "cosmos"\nconnection = "COSMOS"\ncontainer = "{server.new_container()}"'
+        project.environ["COSMOS"] = server.connection_string
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('store = "sql"', state))
+    return project
+
+
+def ended(project: Project, *arguments: str) -> Ended:
+    done = project.run(*arguments)
+    assert done.code == 0, (arguments, done.err)
+    return done
+
+
+def test_every_kind_of_document_is_kept_there(shop: Project) -> None:
+    found = ended(shop, "check", "--json").json["pollers"][0]["findings"]
+    assert any("exists" in one["message"] for one in found if one["check"] in {"bucket", "container"}), found
+    assert ended(shop, "run", "--once", "--json").events
+    status = ended(shop, "status", "--json").json["pollers"][0]
+    assert status["cursor"]["tiebreaker"] == {"id": 3}
+    ended(shop, "pause", "orders", "--yes")
+    ended(shop, "resume", "orders", "--yes")
+    ended(shop, "export-checkpoint", "orders", "kept.json")
+    ended(shop, "reset-to-beginning", "orders", "--yes")
+    ended(shop, "reset-to-checkpoint", "orders", "kept.json", "--yes", "--allow-skip")
+    ended(shop, "clone-checkpoint", "orders", "copy", "--yes")
+    changes = [one["kind"] for one in ended(shop, "history", "orders", "--json").json["records"]]
+    assert {"pause", "resume", "reset-to-beginning", "reset-to-checkpoint"} <= set(changes)
+    found = ended(shop, "check", "--json").json["pollers"][0]["findings"]
+    assert [one for one in found if one["check"] == "listing" or one["severity"] == "error"] == []

@@ -1,0 +1,1 @@
+"""Change tables on real servers: what triggers write, what is refused, what remains."""
