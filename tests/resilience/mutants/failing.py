@@ -174,9 +174,9 @@ FAILING = (
     ),
     Mutant(
         "a listed row is passed by a write that nobody waits for",
-        (Edit("model/handover.py", "len(self.rows) == len(self.passes) and not (self.gone or self.drops)", "True"),),
-        "of its key waits",
-        range(1186, 1251, 64),
+        (Edit("model/handover.py", "len(self.rows) == len(self.passes) and", "bool(self.rows) and"),),
+        "was reported done, and is handed over again|neither done nor listed",
+        range(1014, 1019, 4),
     ),
     Mutant(
         "a failure is written beside a commit that is on its way",
