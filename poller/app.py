@@ -117,7 +117,7 @@ class App:
         import poller.admin.round
         import poller.poller  # noqa: F401
 
-        with suppress(PollerError):  # whoever needs the store says why it cannot be made
+        with suppress(PollerError):  # the part that needs the store says why it cannot be made
             _ = self.store
 
     def poller(self, name: str) -> Poller:

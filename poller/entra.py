@@ -26,7 +26,7 @@ _made: dict[tuple[int, Any, str | None], TokenCredential] = {}
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whoever signs in.
+    """The account that signs in.
 
     Attributes:
         client_id: of a user-assigned identity; None for the one that the environment gives.

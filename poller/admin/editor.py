@@ -119,7 +119,7 @@ class Operator:
         operator has no worker, and needs no breaking."""
         left = self.busy(copy)
         if left is not None and not break_lease and kept_by(copy.state) is None:
-            owner = copy.state.lease.owner_id or "Somebody"
+            owner = copy.state.lease.owner_id or "Another process"
             raise copy.lease_held(
                 f"{owner} holds the lease of {self.file.poller_name!r} for up to {span(left)} more.",
                 expires_in=left,

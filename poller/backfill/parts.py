@@ -133,7 +133,7 @@ class Part:
         Raises: FingerprintMismatch (another was made meanwhile, of another range), StoreError.
         """
         if self.state is not None or any(self.operator.file.traces()):
-            return  # one that was deleted is not made anew: its first tick says so
+            return  # one that was deleted is not made again: its first tick says so
         file, runtime = self.operator.file, self.poller.runtime
         now = file.clock.now()
         made = transitions.create(self.name, self.source.describe(), self.range.low, now=now, ttl=file.timing.ttl)
@@ -163,7 +163,7 @@ class Part:
 
         def resumed(state: State, change: Change, now: datetime) -> State:
             after = to_resume(state, change, now)
-            # The lease of one that died has ended; to leave it there would let it begin anew with this very write.
+            # The lease of one that died has ended; to leave it there would let it begin again with this write.
             return (
                 transitions.release(after, give_back=False, now=now)
                 if worn and state.lease == copy.state.lease

@@ -368,7 +368,7 @@ class Pool:
         self.connections = max(self.connections, min(connections, MOST))
 
     def join(self, user: object) -> None:
-        """Somebody uses the pool, until `leave` or the end of its life."""
+        """One more user of the pool, until `leave` or the end of its life."""
         with self.server.lock:
             if id(user) not in self._users:
                 self._users[id(user)] = ended = finalize(user, self._leave, id(user))

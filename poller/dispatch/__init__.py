@@ -2,7 +2,7 @@
 
 A *round* looks who is due (`round.Dispatcher`): one LIST of the state documents, and then of the pollers whose schedule
 fell due, or whose failed call may be made again, a question to the database whether rows wait. Each that has rows gets
-one message. Whoever takes the message (`work`) does one tick of that poller under the poller's own lease.
+one message. The function that takes the message (`work`) does one tick of that poller under the poller's own lease.
 
 Nothing depends on a message. A duplicate finds the lease held; a lost one is sent again after five minutes; one that
 came too late costs a conditional GET and a query. A dispatcher that stops loses no row: documents and databases say the

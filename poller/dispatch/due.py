@@ -53,7 +53,7 @@ def _tries(state: State, now: datetime, limits: Limits) -> datetime | None:
     moments = []
     if backoff.waits(state) and state.delivery.retry_at is not None:
         moments.append(state.delivery.retry_at)
-    if state.retrying is not None:  # whoever tried it was killed
+    if state.retrying is not None:  # the process that tried it was killed
         moments.append(state.lease.heartbeat_at or now)
     row = aside.due(aside.parking_ended(state), now, limits=limits)
     if row is not None:

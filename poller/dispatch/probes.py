@@ -148,7 +148,7 @@ class DatabaseProber:
                     found.update((one.poller, "later") for one, _ in group[at:])
                     return
                 if none.everywhere:
-                    return  # nobody else of this database is answered either
+                    return  # no other poller of this database is answered either
                 found[question.poller] = "failed"
             except Exception as error:  # noqa: BLE001 - no fault may take the other pollers along
                 logger.warning("dispatch: %s could not be asked: %s", question.poller, type(error).__name__)

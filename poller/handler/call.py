@@ -281,7 +281,7 @@ async def ended(work: Awaitable[Any], lost: Callable[[], bool]) -> EndedWork:
         return EndedWork(await _supervised(work, lost))
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise  # Ctrl-C, as the event loop means it
-    except BaseException as error:  # noqa: BLE001 - raised by whoever asks for the result
+    except BaseException as error:  # noqa: BLE001 - raised to the caller that asks for the result
         return EndedWork(raised=error)
 
 

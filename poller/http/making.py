@@ -1,7 +1,7 @@
 """A change, made as the console makes it, and what is said of it: no row, key value, cursor or address.
 
-The library's errors name places and quote what databases say, for operators who may see that. Whoever asks by a page
-gets the same facts in words of this module.
+The library's errors name places and quote what databases say, for operators who may see that. A page's
+user gets the same facts in words of this module.
 """
 
 from __future__ import annotations

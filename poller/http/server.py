@@ -100,7 +100,7 @@ class HttpServer:
     def close(self, grace: float = 2.0) -> None:
         """Take no more callers, read from none, give those that are being answered `grace` seconds, and end all."""
         self._stopping.set()
-        self._places.release()  # whoever waits for a place sees that it is over
+        self._places.release()  # callers that wait for a place see that it is over
         with contextlib.suppress(OSError):
             self._wake.send(b".")
         deadline = time.monotonic() + grace
@@ -139,8 +139,8 @@ class HttpServer:
                     return
 
     def _make_room(self) -> None:
-        """Somebody waits: whose request takes too long is read from no more, nor who has the answer, and its thread
-        ends it."""
+        """A caller waits for a place: a connection whose request takes too long, or whose answer was sent, is read from
+        no more, and its thread ends it."""
         now = time.monotonic()
         with self._lock:
             late = [one for one, since in self._arriving.items() if since <= now - self._limits.undisturbed]

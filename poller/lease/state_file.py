@@ -285,7 +285,7 @@ class StateFile:
                     return replace(landed, copy=self._adopt(copy))
                 found = self._reread(deadline)
                 if found is None or found.state.lease != landed.state.lease:
-                    return landed  # somebody took the lease, so they did not need it
+                    return landed  # another worker took the lease, so it was not needed
                 on = found  # an operator wrote beside it, who could not know that it was released
         except StoreError:
             pass

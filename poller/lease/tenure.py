@@ -297,7 +297,7 @@ class Tenure:
             return change(transitions.lasting(state, ttl=ttl), now)
 
         while not self._lock.acquire(timeout=max(self._left(), 0.001)):
-            self._still_held()  # whoever writes now may have moved the deadline meanwhile
+            self._still_held()  # another write may have moved the deadline meanwhile
         try:
             self._still_held()
             self._ending = ends

@@ -275,7 +275,7 @@ class State(_Part):
     @field_validator("history", mode="wrap")
     @classmethod
     def _history(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        """Nobody's row depends on it: one that cannot be read is none."""
+        """No row depends on it: one that cannot be read counts as none."""
         try:
             return read(value)[-MOST_ENTRIES:]
         except ValidationError:

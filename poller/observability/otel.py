@@ -180,7 +180,7 @@ class MetricsObserver:
         self._rows.add(event.rows, name)
         self._batches.add(1, name)
         self._handler.record(event.handler_seconds, name)
-        # Of a call that named rows the failure was counted; rows that nobody handles are passed without a call.
+        # Of a call that named rows the failure was counted; rows that no handler takes are passed without a call.
         if event.rows and self._failed.get(event.poller) != event.batch_id:
             self._calls.add(1, {**name, "outcome": "returned"})
 

@@ -235,7 +235,7 @@ def _cursor(proposal: Proposal, column: str) -> tuple[str, str, bool]:
 
 def _zone(catalogue: Catalogue, table: str, column: str, choices: Choices) -> str:
     """What times of a column without a zone mean: as the database stamps them. Chosen where that is not UTC."""
-    # A zone that is not known is taken for UTC; the findings say that nobody knows.
+    # A zone that is not known is taken for UTC; the findings say that it is not known.
     stamps = [one for one in catalogue.stamps(table, column) if one.offsets is not None]
     # A role's own zone, such as an administrator's, says less than that of all the others.
     stamps = [one for one in stamps if not one.role] or stamps

@@ -1,6 +1,6 @@
 """What is asked of each database, and in which order: the fence, and the ledger behind it.
 
-The fence is a row with the highest token that has written. Whoever writes locks it first: shared where its token
+The fence is a row with the highest token that has written. A writer locks it first: shared where its token
 is there already, so that the lanes of a tenure run beside each other; exclusively to raise it. So a raise waits for
 every transaction under a lower token, what those have applied is seen afterwards, and later ones are fenced.
 Rows that were tried before under the same token want it exclusively too: an earlier transaction with them may still be

@@ -64,7 +64,7 @@ class Guard:
                 self._session.database.rest()
                 raise
             except BaseException:
-                self._session.database.discard_borrowed()  # interrupted: nobody knows its state
+                self._session.database.discard_borrowed()  # interrupted: its state is not known
                 raise
 
     def _guarded(self, work: Callable[[], _T], keep: Callable[[_T], bool]) -> _T:

@@ -3,7 +3,7 @@
 The types of a source's columns are given, as its state document has them, so that nothing is inspected; where it has
 none, the table is, once it has a row. The bound is taken once for all sources of a database for which it is the same.
 
-An answer is a hint. Whoever acts on it reads a page, below a bound of its own.
+An answer is a hint. A worker that acts on it reads a page, below a bound of its own.
 """
 
 from __future__ import annotations

@@ -231,4 +231,4 @@ class Committer:
 
 
 def _nobody() -> None:
-    """Nobody listens."""
+    """No lane listens."""

@@ -98,7 +98,7 @@ def remember(context: Context, copy: Copy | None, bound: Bound) -> bool:
             lambda state, now: transitions.remember(state, memory=memory, now=now),
             deadline=context.runtime.monotonic() + file.timing.tenure,
         )
-    except StoreError as error:  # somebody else wrote, or nobody can: the next tick may
+    except StoreError as error:  # another process wrote, or none can: the next tick may
         logger.info("%s: the samples of the bound were not kept: %s", context.name, error)
         return False
     _report_expired(context, left_by)

@@ -125,7 +125,7 @@ class Recorder:
         poison = next((one for one in tenure.state.quarantine if one.id == row.id), None)
         now = poison or next((one for one in tenure.state.aside if one.id == row.id), None)
         if now is None:
-            return  # somebody settled it meanwhile
+            return  # another process settled it meanwhile
         if poison is not None:
             facts = {"row": row.id, "key": key, "error": _line(error), **tenure.facts()}
             self._context.emit(RowQuarantined(failures=now.failures, strikes=now.strikes, **facts))

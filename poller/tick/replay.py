@@ -138,7 +138,7 @@ class _Replaying:
             state = self._tenure.state
             row = next((one for one in (*state.aside, *state.quarantine) if one.id == id_), None)
             if row is None:
-                continue  # somebody settled it
+                continue  # another process settled it
             if self._tenure.paused:
                 self._wanted.stopped = f"{self._context.name} was paused"
             if self._wanted.stopped is not None:

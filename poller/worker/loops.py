@@ -107,7 +107,7 @@ def run(
     try:
         known = loop.run(ended)
     except BaseException:
-        stop.set()  # nobody is left to hear how the others end
+        stop.set()  # no caller is left to hear how the others end
         raise
     finally:
         loop.close()

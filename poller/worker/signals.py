@@ -67,7 +67,7 @@ def stopped_by_signals(
     first: float | None = now() if stop.is_set() else None
 
     def say(text: str) -> None:
-        with suppress(OSError):  # nobody reads stderr any more: that must not end the loop in the midst of a batch
+        with suppress(OSError):  # stderr is closed: that must not end the loop in the middle of a batch
             os.write(2, f"{form(text)}\n".encode())
 
     def on_signal(number: int, __: FrameType | None) -> None:

@@ -181,8 +181,8 @@ class Turns(Generic[K]):
         if self._waiting:
             counting = [member for member in self._running.values() if member.counts]
             moments += [member.began + member.longest for member in counting]
-            # One whose slice is over and who was not asked is in nobody's way until somebody comes or goes, and neither
-            # does time make room for overtime.
+            # A poller whose slice is over and which was not asked is in no other's way until one comes or goes, and
+            # time makes no room for overtime.
             moments += [end for member in counting if (end := member.began + self._slice) > now]
             moments += [end for one in counting if one.asked is not None and (end := one.asked + GRACE) > now]
             if any(one.reads and one.server in self._parked for one in counting):

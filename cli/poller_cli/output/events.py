@@ -102,7 +102,7 @@ class EventPrinter:
             counted = self._digest is not None and self._digest.takes(event)
             self._count(event.at)
             if event.level >= self._level and not self._is_repetition(event) and not counted:
-                with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+                with contextlib.suppress(OSError, ValueError):  # its reader is gone
                     lines = [of_event(event)] if self._json_log else [self._line(event), *self._trace(event)]
                     to_stderr("\n".join(lines))
 
@@ -110,7 +110,7 @@ class EventPrinter:
         """Say what was counted, if it is time for that."""
         text = None if self._digest is None else self._digest.line(at)
         if text is not None:
-            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            with contextlib.suppress(OSError, ValueError):  # its reader is gone
                 to_stderr(_formed(at or datetime.now(UTC), "INFO", printable(text)))
 
     def _give_up(self, lines: IO[str], error: OSError | ValueError) -> None:

@@ -67,7 +67,7 @@ _UNWRITTEN = frozenset({errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, er
 
 def fault_of_stdout(error: Exception) -> str | None:
     """Why what was printed on stdout did not get there, where `error` says that. Nothing more is then written there.
-    Whoever writes to a file of its own reports its faults itself, with the file's name."""
+    Code that writes to a file of its own reports its faults itself, with the file's name."""
     if not isinstance(error, OSError) or error.filename is not None or error.errno not in _UNWRITTEN:
         return None
     sys.stdout = None  # flushing at exit would fail again

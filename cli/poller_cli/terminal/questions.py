@@ -23,7 +23,7 @@ class Questions(Choices):
         return str(typer.prompt("Database URL (not shown)", hide_input=True)).strip()
 
     def identity(self) -> str | None:
-        """Nobody is proposed."""
+        """Nothing is proposed."""
         answer = _ask("Sign in with a Microsoft Entra identity (true, the prefix of its settings, or false)", "false")
         return None if answer.strip().lower() == "false" else answer.strip()
 

@@ -19,7 +19,7 @@ STRAY_FOR = timedelta(days=1)
 
 
 class Pruner:
-    """Removes records of one poller. Whoever is killed in it leaves the rest for the next time.
+    """Removes records of one poller. An interrupted run is continued by the next one.
 
     Args:
         ttl: how long a settled record is kept.

@@ -313,7 +313,7 @@ class Quarantine(RecordReader):
         return StoreError(
             f"The {self.store.locate(self.name(id_))} would have more than {LARGEST_BODY:,} bytes.",
             document=self.name(id_),
-            next_step="Nothing was written. Somebody made it so large: remove what does not belong to it.",
+            next_step="Nothing was written. The poller never makes it so large: remove what does not belong to it.",
         )
 
 

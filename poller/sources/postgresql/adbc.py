@@ -193,7 +193,7 @@ class AdbcSession:
         return job.result()
 
     def _abandon(self) -> None:
-        """Somebody else still uses the connection: a thread that may hang, or the parent of this process."""
+        """Another user of the connection is still there: a thread that may hang, or the parent of this process."""
         forks.keep(self._connection)
         self._connection = self._beside = self._worker = None
 

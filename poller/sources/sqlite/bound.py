@@ -53,7 +53,7 @@ class _WriteLock(Remembering):
         self._known: datetime | None = None
         """The highest clock that another process saw."""
         self._free: datetime | None = None
-        """The clock when the lock was last ours. Whoever holds it now took it later."""
+        """The clock when the lock was last ours. The process that holds it now took it later."""
 
     def take(self, connection: Connection) -> Sample | Bound:
         """Take the lock, read the clock, let go; or take what another reader of the file has just read so."""
@@ -236,11 +236,11 @@ def _read_only(connection: Connection) -> bool:
 
 # --------------------------------------------------------------------------------------------- the clock under the lock
 # The clock under the write lock of a SQLite file, shared for a moment by the readers of this process.
-# Whoever stamped a row with an earlier time did so under the lock, before it was taken for this clock: its
+# A writer that stamped a row with an earlier time did so under the lock, before it was taken for this clock: its
 # transaction has ended, and every page that begins later sees it. So one reader's clock is true for all that read the
 # same file, and a shared one (at most `samplers.WINDOW` old) only lets rows of that moment wait.
 # What makes it the same file: device and inode, and a connection that was open before the lock was taken. As long as
-# a file is open nobody else gets its inode. A reader's first sample is its own and is not shared: where the file was
+# a file is open no other gets its inode. A reader's first sample is its own and is not shared: where the file was
 # replaced just after the connection was made, that is known only when the connection is used again.
 
 

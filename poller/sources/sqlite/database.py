@@ -137,7 +137,7 @@ class Sqlite(Dialect):
         collations: dict[str, str] = {}
         if texts:
             sorting = ", ".join(f"+{look.columns[name]}" for name in texts)
-            fresh = f"/* {time.monotonic_ns()} */"  # a plan that is kept is not made anew when the table is another
+            fresh = f"/* {time.monotonic_ns()} */"  # a plan that is kept is not made again when the table is another
             plan = run(f"EXPLAIN {fresh} SELECT 1 FROM {look.relation} ORDER BY {sorting}").rows  # noqa: S608 - quoted
             said = next((str(step[5]) for step in plan if step[1] in _SORTERS), "")
             found = said.removeprefix(f"k({len(texts)},").removesuffix(")").split(",")
