@@ -1,4 +1,4 @@
-"""Prunes that nobody types: once an hour for each poller whose `[pollers.NAME.prune]` asks for it.
+"""Automatic prunes: once an hour for each poller whose `[pollers.NAME.prune]` asks for it.
 
 They need no lease, so an idle poller stays idle. Several processes may prune one table: of a change table the row of
 `poller_captures` is the lock, and a row of an outbox that one process deleted is no longer there for another.

@@ -116,7 +116,7 @@ class Pruning:
         return int(self._connection.execute(counting if older is None else counting.where(older)).scalar_one())
 
     def check_rights(self) -> None:
-        """Raises what the driver raises, if this user may not prune, as far as the database says so before it deletes."""
+        """Raises what the driver raises, if this user may not prune and the database says so before it deletes."""
         none = sa.text("1 = 0")
         statements: list[Any] = [self._table.delete().where(none)]
         if self.captured:

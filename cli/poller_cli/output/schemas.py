@@ -160,7 +160,7 @@ def _as_written(properties: dict[str, Any], model: type[BaseModel]) -> None:
         written = properties[field.alias or name]
         if isinstance(field.default, timedelta):
             written["default"] = format_duration(field.default)
-        elif "KB" in str(written.get("examples")) and field.default is not None:
+        elif isinstance(field.default, int) and "750KB" in written.get("examples", ()):
             written["default"] = size_text(field.default)
         if field.default is None:
             written.pop("default", None)
