@@ -120,7 +120,7 @@ class Pruning:
         none = sa.text("1 = 0")
         statements: list[Any] = [self._table.delete().where(none)]
         if self.captured:
-            same = sa.literal_column("pruned_through")
+            same: Any = sa.literal_column("pruned_through")
             statements.append(sa.update(self._captures).where(none).values(pruned_through=same))
         for statement in statements:
             self._connection.exec_driver_sql(f"EXPLAIN {statement.compile(self._connection)}")

@@ -31,6 +31,12 @@ def init(
     cursor: Annotated[
         str | None, typer.Option("--cursor", metavar="COLUMN", help="The column that grows with every change.")
     ] = None,
+    capture: Annotated[
+        bool,
+        typer.Option(
+            "--capture", help="Follow no column: triggers are to record its changes, deletes too (docs/capture.md)."
+        ),
+    ] = False,
     pk: Annotated[
         list[str] | None, typer.Option("--pk", metavar="COLUMN", help="A key column; repeat it for more.")
     ] = None,
@@ -79,6 +85,7 @@ def init(
         table=table,
         schema=schema,
         cursor=cursor,
+        capture=capture,
         key=pk or (),
         time_zone=time_zone,
         name=name,

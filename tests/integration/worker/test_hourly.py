@@ -58,6 +58,7 @@ def test_one_that_takes_hours_keeps_no_poller_waiting_and_hears_of_the_stop() ->
 
 
 def test_a_process_that_ends_when_no_row_is_left_does_not_do_it() -> None:
-    for mode in ("once", "until_idle"):
-        _, hourly = worked(mode, 1)  # type: ignore[arg-type]
+    modes: tuple[Mode, ...] = ("once", "until_idle")
+    for mode in modes:
+        _, hourly = worked(mode, 1)
         assert hourly.began == []
