@@ -108,11 +108,16 @@ class TablePrune:
         self._store, self._runtime, self._outbox = store, runtime, outbox or self._options.outbox
         self._age = age
         self._check()
-        setting = url_env or self._options.url_env or own.source.capture_url_env
+        named = {
+            "--url-env": url_env,
+            "prune.url_env": self._options.url_env,
+            "capture_url_env": own.source.capture_url_env,
+        }
+        key, setting = next(((key, one) for key, one in named.items() if one is not None), ("", None))
         if setting is None:
             self._url = read_url(own.source.url.get_secret_value())
         else:
-            self._url = url_of(setting, environ, "delete rows of the table")
+            self._url = url_of(setting, environ, "delete rows of the table", key=key)
         self._identity = tokens.chosen(own.source.identity, environ, key="identity") if setting is None else None
         family = family_of(self._url)
         self._rules = import_module(f"poller.databases.{family}.prune").RULES

@@ -332,3 +332,31 @@ def test_a_captured_table_is_pruned_and_read_on(
                 assert process.prunes.run() == []
                 assert (world.left(), world.pruned_through()) == ([], len(expected))
                 world.insert(2)
+
+
+@pytest.mark.parametrize("database", FAMILIES)
+def test_check_warns_of_a_large_change_table_that_nothing_prunes(
+    database: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    with closing(World(request.getfixturevalue(database), tmp_path, ["fast"])) as world:
+        config = tmp_path / "poller.toml"
+        head, _, _ = config.read_text().partition("table =")
+        text = head.replace('"handlers:handle"', '"poller.relays:stdout"')
+        config.write_text(f'{text}table = "orders"\ncapture = true\n')
+        world.insert(3)
+        with closing(Process(tmp_path)) as process:
+            assert check(process) == {}
+        config.write_text(config.read_text() + '[pollers.fast.prune]\nwarn_size = "200B"\n')
+        with closing(Process(tmp_path)) as process:
+            ((severity, message, fix),) = check(process).values()
+        assert severity == "warn"
+        assert message.endswith("bytes, more than warn_size (200).")
+        assert fix == 'Prune it: older_than = "7d" in [pollers.fast.prune], or: poller prune fast'
+
+
+def test_a_setting_that_is_missing_is_named_with_its_key(lite: World) -> None:
+    config = lite.folder / "poller.toml"
+    config.write_text(config.read_text().replace(HOURLY, f'{HOURLY}\nprune.url_env = "NOT_SET"'))
+    with closing(Process(lite.folder)) as process:
+        (failed,) = process.prunes.run()
+    assert "prune.url_env names the setting NOT_SET, which is not set" in str(failed)
