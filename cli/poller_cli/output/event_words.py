@@ -94,7 +94,7 @@ _WORDS: Mapping[str, Callable[[_Fields], str]] = {
     "table_replaced": lambda f: f"{f['reason']}: rows are delivered again from {f['cursor']} on",
     "pruned": lambda f: f"{rows(f['rows'])} of {f['table']} deleted, up to {f['through']}",
     "prune_failed": lambda f: f"its table was not pruned, which is tried again in an hour: {f['error']}",
-    "table_large": lambda f: f"{f['table']} has {f['bytes']:,} bytes, more than warn_size ({f['warn_size']:,})",
+    "table_large": lambda f: f"{f['table']} has {f['bytes']:,} bytes, more than its limit of {f['warn_size']:,}",
     "server_below_checkpoint": lambda f: f"the database is below the checkpoint: {f['reason'] or 'no reason given'}",
 }
 
