@@ -30,6 +30,7 @@ from poller.stores.opening import open_store
 if TYPE_CHECKING:
     from poller.admin.doctor import Checked
     from poller.admin.health import Health
+    from poller.admin.hourly_prune import HourlyPrunes
     from poller.admin.round import AppHealth
     from poller.admin.wired import WiredPoller
     from poller.backfill.documents import Document
@@ -276,12 +277,22 @@ class App:
 
         return AppHealth(self)
 
+    def prunes(self, names: str | Sequence[str] | None = None) -> HourlyPrunes:
+        """The automatic prunes of the pollers' tables, which `poller run` does once an hour.
+
+        Raises: as `known`.
+        """
+        from poller.admin.hourly_prune import HourlyPrunes
+
+        return HourlyPrunes(self, self.chosen(names), self._environ)
+
     def check(self, names: str | Sequence[str] | None = None) -> list[Checked]:
         """Diagnose each poller, as `Poller.check` does, several at a time; one that cannot be made is a finding too:
         `poller check`.
 
         Raises: ConfigError (an unknown name); LeaseHeld, as `status`.
         """
+        from poller.admin import hourly_prune
         from poller.admin.doctor import Checked, look_into
         from poller.admin.side_by_side import side_by_side
         from poller.worker.exporting import findings as telemetry_findings
@@ -305,7 +316,14 @@ class App:
         with once.command():
             seen, beside = self._remembered_of(made), self.beside
             looks = [
-                look_into(one, load_handler=partial(_handler, one), folder=one.origin.folder, seen=seen, beside=beside)
+                look_into(
+                    one,
+                    load_handler=partial(_handler, one),
+                    folder=one.origin.folder,
+                    table=partial(hourly_prune.findings, self, one.name, self._environ),
+                    seen=seen,
+                    beside=beside,
+                )
                 for one in made
             ]
             found = side_by_side(looks, connections=self.config.connections)

@@ -165,7 +165,7 @@ The same keys are keywords of `poller.sources.SqlSource` in Python.
 {source}
 ## `[pollers.NAME.prune]`
 
-What [`poller prune`](prune.md) deletes of the table that the poller reads.
+What is deleted of the table that the poller reads: [prune.md](prune.md).
 
 {prune}
 ## `[pollers.NAME.relay]`
@@ -231,7 +231,7 @@ def _table(model: type[BaseModel], leave_out: set[str] = frozenset()) -> str:  #
         if name not in leave_out:
             key = field.alias or name
             meaning = " ".join(docs.get(name, "").split()).replace("|", r"\|")
-            lines.append(f"| `{key}` | {_type(properties[key])} | {_default(field)} | {meaning} |")
+            lines.append(f"| `{key}` | {_type(properties[key])} | {_default(field, properties[key])} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
@@ -263,7 +263,7 @@ def _type(schema: dict[str, Any]) -> str:
     return kinds.get(schema["type"], "text")
 
 
-def _default(field: FieldInfo) -> str:
+def _default(field: FieldInfo, schema: dict[str, Any]) -> str:
     if field.is_required():
         return "required"
     match field.get_default(call_default_factory=True):
@@ -278,7 +278,7 @@ def _default(field: FieldInfo) -> str:
         case str(value):
             return f'`"{value}"`'
         case value:
-            return f"`{value}`"
+            return f'`"{schema["default"]}"`' if _type(schema) == "size" else f"`{value}`"
 
 
 if __name__ == "__main__":

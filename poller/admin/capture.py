@@ -52,8 +52,9 @@ class TableCapture:
                 f"{name}: its rows come from a query, and only a table has triggers.", next_step="Name a table."
             )
         reader = read_url(source.url.get_secret_value())
+        key = "--url-env" if url_env is not None else "capture_url_env"
         url_env = url_env or source.capture_url_env
-        self._url = reader if url_env is None else url_of(url_env, environ, "create triggers")
+        self._url = reader if url_env is None else url_of(url_env, environ, "create triggers", key=key)
         family = family_of(self._url)
         kind = KINDS.get(family)
         if kind is None or not kind.capture:

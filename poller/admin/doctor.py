@@ -72,6 +72,7 @@ def examine(
     *,
     load_handler: Callable[[], object],
     folder: Path,
+    table: Callable[[], list[Finding]] = list,
     silent: SourceUnavailable | None = None,
     seen: dict[str, Seen] | None = None,
     beside: str | None = None,
@@ -80,10 +81,13 @@ def examine(
 
     Args:
         load_handler: imports the configured handler. folder: where `host.json` stands, if there is one.
+        table: what else is to be said of its table; asked if no error was found.
         silent: why the database is not asked. seen, beside: as of `poller.admin.look.look`.
     """
     found, copy = _examined(poller, load_handler, folder, silent)
     explained = any(one.severity == "error" for one in found)
+    if not explained and silent is None:
+        found += table()
     status = look(poller, silent=silent, seen=seen, beside=beside, copy=copy)
     return [*found, _delivery(status, explained=explained)]
 
@@ -119,6 +123,7 @@ def look_into(
     *,
     load_handler: Callable[[], object],
     folder: Path,
+    table: Callable[[], list[Finding]] = list,
     seen: dict[str, Seen] | None = None,
     beside: str | None = None,
 ) -> Look[list[Finding]]:
@@ -126,7 +131,15 @@ def look_into(
 
     def ask(silent: SourceUnavailable | None = None) -> list[Finding]:
         with poller.alone():
-            return examine(poller, load_handler=load_handler, folder=folder, silent=silent, seen=seen, beside=beside)
+            return examine(
+                poller,
+                load_handler=load_handler,
+                folder=folder,
+                table=table,
+                silent=silent,
+                seen=seen,
+                beside=beside,
+            )
 
     return Look(
         database_of(poller),

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from poller.entra import Identity
 
 
-def url_of(setting: str, environ: Mapping[str, str], may: str) -> URL:
-    """The URL in a setting that `--url-env` names. `may`: what its user may do. Raises: ConfigError."""
+def url_of(setting: str, environ: Mapping[str, str], may: str, *, key: str) -> URL:
+    """The URL in a setting that `key` names. `may`: what its user may do. Raises: ConfigError."""
     found = environ.get(setting)
     if not found:
         raise ConfigError(
-            f"--url-env names the setting {setting}, which is not set.",
-            key="--url-env",
+            f"{key} names the setting {setting}, which is not set.",
+            key=key,
             next_step=f"Set it to the URL of a user who may {may}.",
         )
     return read_url(found)

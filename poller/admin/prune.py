@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from poller.admin.own_connection import connected, url_of
 from poller.admin.refusals import Refused, WrongArgument
+from poller.config import PruneOptions
 from poller.databases import tokens
 from poller.databases.kinds import KINDS
 from poller.databases.pruning import Deletable, PrunedTable, Pruning
@@ -27,7 +28,7 @@ from poller.sources.identity import family_of, identify, sqlite_path
 if TYPE_CHECKING:
     from poller.config import AppConfig, PollerConfig
     from poller.model.fingerprint import SourceDescription
-    from poller.ports import Runtime, StateStore
+    from poller.ports import Event, Runtime, StateStore
 
 USUAL_AGE = timedelta(days=7)
 """How old a change must be, if neither the command nor `prune` in the configuration says it."""
@@ -63,10 +64,16 @@ class PrunePlan:
 
 @dataclass(frozen=True, slots=True)
 class PrunedRows:
-    """What was deleted: how many rows, and the last one's number; 0 and None if there was nothing to delete."""
+    """What was deleted.
+
+    Attributes:
+        rows, through: how many rows, and the last one's number; 0 and None if there was nothing to delete. bytes: of
+            the table afterwards, with its indexes; None if the database does not say.
+    """
 
     rows: int
     through: int | None
+    bytes: int | None
 
 
 class TablePrune:
@@ -75,9 +82,9 @@ class TablePrune:
     Args:
         name: the poller's. config: of the whole file. source: what the poller's source says of itself: its table is the
             change table, if the source is captured.
-        url_env: the setting that has the URL of a user who may delete; None: `capture_url_env` of the source, or its
-            own URL. age: how old a change must be; None: `prune.older_than`, or 7 days. outbox: the poller's own table
-            may be pruned.
+        url_env: the setting that has the URL of a user who may delete; None: `prune.url_env`, `capture_url_env` of the
+            source, or its own URL. age: how old a change must be; None: `prune.older_than`, or 7 days. outbox: the
+            poller's own table may be pruned; so it may if `prune.outbox` is true.
     Raises: ConfigError, for a setting that is missing; Refused, for a source whose rows cannot be pruned.
     """
 
@@ -97,14 +104,20 @@ class TablePrune:
         own: PollerConfig = config.pollers[name]
         self._name = f"{config.app_name}/{name}"
         self._config, self._own, self._source = config, own, source
-        self._store, self._runtime, self._outbox = store, runtime, outbox
+        self._options = own.prune or PruneOptions()
+        self._store, self._runtime, self._outbox = store, runtime, outbox or self._options.outbox
         self._age = age
         self._check()
-        setting = url_env or own.source.capture_url_env
+        named = {
+            "--url-env": url_env,
+            "prune.url_env": self._options.url_env,
+            "capture_url_env": own.source.capture_url_env,
+        }
+        key, setting = next(((key, one) for key, one in named.items() if one is not None), ("", None))
         if setting is None:
             self._url = read_url(own.source.url.get_secret_value())
         else:
-            self._url = url_of(setting, environ, "delete rows of the table")
+            self._url = url_of(setting, environ, "delete rows of the table", key=key)
         self._identity = tokens.chosen(own.source.identity, environ, key="identity") if setting is None else None
         family = family_of(self._url)
         self._rules = import_module(f"poller.databases.{family}.prune").RULES
@@ -133,16 +146,22 @@ class TablePrune:
                 next_step="Prune by a poller without a filter.",
             )
 
-    def plan(self) -> PrunePlan:
+    def plan(self, *, overdue: timedelta = timedelta(0), rights: bool = False) -> PrunePlan:
         """What would be deleted now; changes nothing.
 
+        Args:
+            overdue: count only changes that are older by so much more. rights: see that this user may prune.
         Raises: Refused, if no reader is found, one cannot be read, or the table may not be pruned; SourceError, and
         what the store raises.
         """
         readers = self._readers()
         with self._open() as pruning:
             self._check_kind(pruning)
+            if rights:
+                pruning.check_rights()
             what = self._deletable(readers, pruning)
+            if what is not None and what.age is not None:
+                what = replace(what, age=what.age + overdue)
             return PrunePlan(
                 table=str(self._table),
                 captured=pruning.captured,
@@ -153,9 +172,20 @@ class TablePrune:
                 bytes=pruning.bytes(),
             )
 
-    def run(self) -> PrunedRows:
-        """Delete what may be deleted, chunk by chunk, with a pause as long as each chunk took. Raises: as `plan`; what
-        was deleted until then stays deleted."""
+    @property
+    def table(self) -> str:
+        """For people."""
+        return str(self._table)
+
+    def bytes(self) -> int | None:
+        """The size of the table with its indexes; None if the database does not say. Raises: Refused, SourceError."""
+        with self._open() as pruning:
+            return pruning.bytes()
+
+    def run(self, stop: Event | None = None) -> PrunedRows:
+        """Delete what may be deleted, chunk by chunk, with a pause as long as each chunk took. After `stop` is set no
+        further chunk is begun. Raises: as `plan`; what was deleted until then stays deleted."""
+        stop = stop or self._runtime.event()
         deleted, last, looked = 0, None, None
         what: Deletable | None = None
         with self._open() as pruning:
@@ -167,9 +197,8 @@ class TablePrune:
                 chunk = None if what is None else pruning.delete(what, last)
                 if chunk is not None:
                     deleted, last = deleted + chunk.rows, chunk.last
-                if chunk is None or not chunk.full:
-                    return PrunedRows(deleted, last)
-                self._runtime.sleep(self._runtime.monotonic() - began)
+                if chunk is None or not chunk.full or stop.wait(self._runtime.monotonic() - began):
+                    return PrunedRows(deleted, last, pruning.bytes())
 
     def _check_kind(self, pruning: Pruning) -> None:
         """Raises: Refused."""
@@ -178,7 +207,8 @@ class TablePrune:
         if not self._outbox:
             raise Refused(
                 f"{self._table} is not a change table of poller, and its own rows would be deleted.",
-                next_step="If it is an outbox, whose rows are needed by its readers alone: --outbox.",
+                next_step="If it is an outbox, whose rows are needed by its readers alone: --outbox, or "
+                f"outbox = true in [pollers.{self._name.partition('/')[2]}.prune].",
             )
         if self._age is not None:
             raise WrongArgument(
@@ -189,7 +219,7 @@ class TablePrune:
     def _age_of(self, pruning: Pruning) -> timedelta | None:
         if not pruning.captured or self._age is not None:
             return self._age
-        return USUAL_AGE if self._own.prune is None else self._own.prune.older_than
+        return self._options.older_than or USUAL_AGE
 
     def _deletable(self, readers: list[Reader], pruning: Pruning) -> Deletable | None:
         limit = limit_of(readers).done
@@ -203,10 +233,9 @@ class TablePrune:
     def _readers(self) -> list[Reader]:
         """All that read the table. Raises: as `plan`."""
         names = [one for one in self._store.names(_PREFIX) if one.endswith(".json")]
-        further = self._own.prune
         with ThreadPoolExecutor(max_workers=8, thread_name_prefix="poller-prune") as pool:
             found = [one for one in pool.map(self._reader, names) if one is not None]
-        found += [] if further is None else self._named(further.readers, {one.name for one in found})
+        found += self._named(self._options.readers, {one.name for one in found})
         if not found:
             raise Refused(
                 f"{self._table}: no poller that reads it has a checkpoint in the state store, so nothing is known to "

@@ -5,7 +5,15 @@ from __future__ import annotations
 from poller.config.keywords import PollerKeywords, SourceKeywords
 from poller.config.load import load_config, load_each, poller_options, schedules_of
 from poller.config.options import PollerOptions, SourceOptions
-from poller.config.tables import AppConfig, FunctionsOptions, PollerConfig, RunOptions, SourceConfig, StateOptions
+from poller.config.tables import (
+    AppConfig,
+    FunctionsOptions,
+    PollerConfig,
+    PruneOptions,
+    RunOptions,
+    SourceConfig,
+    StateOptions,
+)
 
 __all__ = [
     "AppConfig",
@@ -13,6 +21,7 @@ __all__ = [
     "PollerConfig",
     "PollerKeywords",
     "PollerOptions",
+    "PruneOptions",
     "RunOptions",
     "SourceConfig",
     "SourceKeywords",

@@ -272,7 +272,8 @@ class SourceOptions(Options):
     (docs/capture.md). Cursor and key are those of the change table then, and are not set here."""
 
     capture_url_env: Text | None = None
-    """The setting that has the URL of a user who may create triggers, for `poller capture` alone."""
+    """The setting that has the URL of a user who may create triggers, for `poller capture` and
+    for pruning."""
 
     cursor_column: Column = ""
     """The column whose value grows with every change, such as `updated_at`. Required, unless `capture` is true."""

@@ -21,6 +21,7 @@ from poller.config.types import (
     PositiveDuration,
     QueueName,
     ScheduleText,
+    Size,
     is_queue,
 )
 
@@ -161,15 +162,38 @@ class RunOptions(Options):
 
 
 class PruneOptions(Options):
-    """What `poller prune` deletes of the change table that a poller reads, or of its outbox."""
+    """What is deleted of the change table that a poller reads, or of its outbox."""
 
-    older_than: PositiveDuration = timedelta(days=7)
-    """How old a change must be. Of an outbox, whose rows have no known age, all are deleted that every reader is done
-    with."""
+    older_than: PositiveDuration | None = None
+    """How old a change must be. If it is set, `poller run` prunes the change table once an hour. Default: only
+    `poller prune` does, and takes 7 days."""
+
+    outbox: bool = False
+    """True if the poller's own table is an outbox: `poller run` deletes once an hour the rows that every reader is done
+    with, and `poller prune` needs no `--outbox`. Their age is not known, so it does not go with `older_than`."""
 
     readers: tuple[Text, ...] = ()
     """Further pollers that read this table, as `application/poller`, if they know the database by another name. No row
     is deleted that one of them has not passed."""
+
+    url_env: Text | None = None
+    """The setting that has the URL of a user who may delete rows. Default: `capture_url_env` of the source, or its own
+    `url`."""
+
+    warn_size: Size = 1_000_000_000
+    """The size of the table, in bytes with its indexes, above which `poller check` and each automatic prune warn."""
+
+    @property
+    def automatic(self) -> bool:
+        """True if `poller run` prunes."""
+        return self.outbox or self.older_than is not None
+
+    @model_validator(mode="after")
+    def _an_outbox_has_no_age(self) -> Self:
+        if self.outbox and self.older_than is not None:
+            reason = "is for change tables: how old the rows of an outbox are is not known. Leave it out"
+            raise PydanticCustomError("prune", "{reason}", {"key": "older_than", "reason": reason})
+        return self
 
 
 class PollerConfig(PollerOptions):
@@ -185,7 +209,14 @@ class PollerConfig(PollerOptions):
     """The table `[pollers.NAME.relay]`: the settings of a relay, with `handler = "poller.relays:..."`."""
 
     prune: PruneOptions | None = None
-    """The table `[pollers.NAME.prune]`: what `poller prune` deletes (docs/prune.md)."""
+    """The table `[pollers.NAME.prune]`: what is deleted of its table (docs/prune.md)."""
+
+    @model_validator(mode="after")
+    def _no_outbox_is_captured(self) -> Self:
+        if self.prune is not None and self.prune.outbox and getattr(self.source, "capture", False):
+            reason = "has no meaning for a captured table, whose changes are deleted: set older_than instead"
+            raise PydanticCustomError("prune", "{reason}", {"key": "prune.outbox", "reason": reason})
+        return self
 
     @model_validator(mode="after")
     def _relay_has_its_handler(self) -> Self:

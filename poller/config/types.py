@@ -48,7 +48,7 @@ def _size(value: Any) -> int:
     return value
 
 
-def _size_text(value: int) -> str:
+def size_text(value: int) -> str:
     """As it is written in a file."""
     unit = next((unit for unit in ("GB", "MB", "KB") if value % _UNITS[unit] == 0), "B")
     return f"{value // _UNITS[unit]}{unit}"
@@ -140,7 +140,7 @@ Duration = Annotated[
 Size = Annotated[
     int,
     BeforeValidator(_size),
-    PlainSerializer(_size_text, return_type=str, when_used="json"),
+    PlainSerializer(size_text, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?(B|KB|MB|GB)$", "examples": ["750KB", "8MB"]}),
 ]
 """A number of bytes greater than 0: `"8MB"` (a thousand thousands each) or an int."""

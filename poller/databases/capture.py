@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -197,6 +197,20 @@ class Quoter:
 def run(connection: Connection, statement: str) -> CursorResult[Any]:
     """Run a statement as it stands. Raises what the driver raises."""
     return connection.exec_driver_sql(statement, execution_options={"no_parameters": True})
+
+
+@contextmanager
+def transaction(connection: Connection, *begin: str) -> Iterator[None]:
+    """A transaction that these statements begin, on a connection in autocommit. Raises what the driver raises."""
+    for statement in begin:
+        run(connection, statement)
+    try:
+        yield
+        run(connection, "COMMIT")
+    except BaseException:
+        if getattr(connection.connection.dbapi_connection, "in_transaction", True):  # SQLite may have ended it
+            run(connection, "ROLLBACK")
+        raise
 
 
 def named(pattern: str, table: str, longest: int, size: Callable[[str], int] = len) -> str:

@@ -7,8 +7,7 @@ same change table wait for each other at its row of `poller_captures`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -16,7 +15,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.databases.capture import CAPTURES, Refusal, run
+from poller.databases.capture import CAPTURES, SAMPLED, Refusal, run, transaction
+
+CHANGE_BYTES = 70
+"""The bytes that a change takes beside its rows, if the size of a table is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Rules:
         chunk: rows of one transaction. spared: the newest rows of all, which are never deleted.
         session, begin: statements at first, and of each transaction. lock: locks the row of `poller_captures`.
         older: true for a change that is older than `:age` seconds. size: bytes of the table `:schema`, `:table`; None
-            if the database does not say.
+            if the database does not say: then that of a change table is estimated from its newest changes.
     """
 
     chunk: int
@@ -99,7 +101,8 @@ class Pruning:
                 f"{table}: there is no such table that this database user can see.",
                 next_step="Look at `table` and `schema` of the poller's source.",
             )
-        self._table = sa.table(table.table, sa.column(table.column), sa.column("at"), schema=table.schema)
+        columns: list[sa.ColumnClause[Any]] = [sa.column(name) for name in (table.column, "at", "old", "new")]
+        self._table = sa.table(table.table, *columns, schema=table.schema)
         self._column: sa.ColumnClause[Any] = self._table.c[table.column]
         self._captures = sa.table(CAPTURES, sa.column("change_table"), sa.column("pruned_through"), schema=table.schema)
         found = self._registered() if look.has_table(CAPTURES, schema=table.schema) else None
@@ -112,18 +115,36 @@ class Pruning:
         older = self._older(what)
         return int(self._connection.execute(counting if older is None else counting.where(older)).scalar_one())
 
+    def check_rights(self) -> None:
+        """Raises what the driver raises, if this user may not prune and the database says so before it deletes."""
+        none = sa.text("1 = 0")
+        statements: list[Any] = [self._table.delete().where(none)]
+        if self.captured:
+            same: Any = sa.literal_column("pruned_through")
+            statements.append(sa.update(self._captures).where(none).values(pruned_through=same))
+        for statement in statements:
+            self._connection.exec_driver_sql(f"EXPLAIN {statement.compile(self._connection)}")
+
     def bytes(self) -> int | None:
-        """The table's size with its indexes; None if the database does not say. Raises what the driver raises."""
+        """The table's size with its indexes; None if it is not known. Raises what the driver raises."""
         if self._rules.size is None:
-            return None
+            return self._estimated() if self.captured else None
         given = {"schema": self._named.schema, "table": self._named.table}
         found = self._connection.execute(sa.text(self._rules.size), given).scalar()
         return None if found is None else int(found)
 
+    def _estimated(self) -> int:
+        columns = (self._table.c.old, self._table.c.new)
+        length = sum((sa.func.coalesce(sa.func.length(one), 0) for one in columns), sa.literal(CHANGE_BYTES))
+        newest = sa.select(length.label("size")).order_by(self._column.desc()).limit(SAMPLED).subquery()
+        average = self._connection.execute(sa.select(sa.func.avg(newest.c.size))).scalar() or 0
+        last = self._connection.execute(sa.select(sa.func.max(self._column))).scalar() or 0
+        return round(average * max(0, int(last) - (self._registered() or 0)))
+
     def delete(self, what: Deletable, after: int | None) -> Chunk | None:
         """Delete a chunk of the rows behind `after` in one transaction; None if none may be deleted. Raises what the
         driver raises; then nothing was deleted."""
-        with self._transaction():
+        with transaction(self._connection, *self._rules.begin):
             through = self._registered(lock=self._rules.lock) if self.captured else 0
             if through is None:
                 raise Refusal(f"{self._named}: it is not a change table any more.", next_step="Run the command again.")
@@ -162,18 +183,6 @@ class Pruning:
         asked = sa.select(self._captures.c.pruned_through).where(self._captures.c.change_table == self._named.table)
         found = self._connection.execute(asked.with_for_update() if lock else asked).scalar()
         return None if found is None else int(found)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        for statement in self._rules.begin:
-            run(self._connection, statement)
-        try:
-            yield
-            run(self._connection, "COMMIT")
-        except BaseException:
-            if getattr(self._connection.connection.dbapi_connection, "in_transaction", True):
-                run(self._connection, "ROLLBACK")
-            raise
 
 
 def _while_old(found: Collection[Any]) -> list[Any]:

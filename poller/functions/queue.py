@@ -1,4 +1,5 @@
-"""Two functions, however many pollers the file has (`[functions] mode = "queue"`).
+"""Two functions, however many pollers the file has (`[functions] mode = "queue"`), and a third one if a table is to be
+pruned (`poller.functions.prune`).
 
 `dispatch` is a timer: it looks who is due, and sends a message for each poller that has rows (`poller.dispatch`).
 `work` is triggered by the queue: it does one tick of the poller that its message names, under that poller's own lease.
@@ -30,6 +31,7 @@ from poller.errors import ConfigError
 from poller.functions.host import check_timeout, log_wrong, refuse_what_a_worker_forgets
 from poller.functions.naming import FunctionNames
 from poller.functions.outcome import raise_on_failure
+from poller.functions.prune import add_prune
 from poller.observability.events import raised
 from poller.poller import Poller
 
@@ -48,7 +50,7 @@ def add_functions(
     wrong: Mapping[str, ConfigError],
     folders: tuple[Path, ...],
 ) -> None:
-    """Add both functions. What cannot work at all is one function that fails, and says why.
+    """Add these functions. What cannot work at all is one function that fails, and says why.
 
     Args:
         app: the pollers that are right, as far as their options show. names: gets theirs.
@@ -88,6 +90,7 @@ def add_functions(
         arg_name=MESSAGE, queue_name=queue_name(app.config), connection=app.config.state.connection
     )
     functions.function_name(WORK)(trigger(tick))
+    add_prune(functions, app, names, wrong)
 
 
 def _refuse(app: App, folders: tuple[Path, ...]) -> None:

@@ -12,7 +12,8 @@ What is not promised: that an invocation ends. The host ends a worker at will, w
 after `lease_ttl` and the batch comes again. The host's own lock on a timer is not relied on either: it lets two
 instances run one timer at once when it is lost, and then our lease decides who works.
 
-Beside them stands one timer more, if a schedule has long pauses: `poller.functions.sweep`.
+Beside them stand two timers more: if a schedule has long pauses, `poller.functions.sweep`, and if a table is to be
+pruned, `poller.functions.prune`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from poller.functions.host import (
 )
 from poller.functions.naming import FunctionNames, function_name
 from poller.functions.outcome import raise_on_failure
+from poller.functions.prune import add_prune
 from poller.functions.sweep import SCHEDULE, Sweep
 from poller.functions.two_apps import TwoAppsWatch
 from poller.handler.call import Handler, check_handler
@@ -65,7 +67,7 @@ _HANDLER = TypeVar("_HANDLER", bound=Handler)
 def create_app(path: str | os.PathLike[str] = DEFAULT_FILE, *, http: bool = False) -> func.FunctionApp:
     """A function app with one timer function per poller of a configuration file, and one more if a schedule has long
     pauses (`poller.functions.sweep`); with `[functions] mode = "queue"`, with a dispatcher and a queue function for all
-    of them (`poller.functions.queue`).
+    of them (`poller.functions.queue`). If a table is to be pruned, a timer does it (`poller.functions.prune`).
 
     A function is named after its poller (`_` for `-`), its schedule is the poller's. Everything that needs no network
     is checked here, while the host indexes. A poller that is wrong harms no other function of the app: it is a timer
@@ -138,6 +140,7 @@ def _add_timers(
                 schedule = poller.options.schedule
                 _register(timers, poller, None, function=function, schedule=schedule, before=watch.look)
                 _sweep_too(timers, poller, None, function=lambda: names.beside(SWEEP), before=watch.look)
+        add_prune(timers, app, names, wrong)
     log_wrong(wrong)
     for name, schedule in schedules_of(file, wrong).items():
         _register_wrong(timers, wrong[name], function=names.find(name), schedule=schedule)

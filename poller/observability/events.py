@@ -42,6 +42,7 @@ __all__ = [
     "Observer",
     "PollerEvent",
     "PollerHalted",
+    "PruneFailed",
     "QueryTimedOut",
     "Rechecked",
     "RowDeliveredLater",
@@ -49,6 +50,8 @@ __all__ = [
     "RowSetAside",
     "ServerBelowCheckpoint",
     "StaleCommitRefused",
+    "TableLarge",
+    "TablePruned",
     "TableReplaced",
     "TenureEvent",
     "TickFailed",
@@ -479,6 +482,40 @@ class TickFailed(PollerEvent):
     level: ClassVar[int] = logging.ERROR
     error_type: str
     error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class TablePruned(PollerEvent):
+    """An automatic prune deleted rows of a change table or an outbox, up to the number `through`. `bytes`: of the
+    table afterwards, with its indexes; null if the database does not say."""
+
+    name: ClassVar[str] = "pruned"
+    table: str
+    rows: int
+    through: int
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class PruneFailed(PollerEvent):
+    """An automatic prune was refused, or the database or the store did not answer. Rows are delivered all the same, and
+    it is tried again an hour later."""
+
+    name: ClassVar[str] = "prune_failed"
+    level: ClassVar[int] = logging.WARNING
+    error_type: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class TableLarge(PollerEvent):
+    """A change table or an outbox is larger than `warn_size`, after it was pruned."""
+
+    name: ClassVar[str] = "table_large"
+    level: ClassVar[int] = logging.WARNING
+    table: str
+    bytes: int
+    warn_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)

@@ -31,13 +31,14 @@ class Choices:
             return names[0]
         raise WrongArgument("--table is missing.", next_step=f"There are: {first_of(names)}.")
 
-    def cursor(self, proposal: Proposal) -> str:
-        """The column that grows with every change; here the best."""
+    def cursor(self, proposal: Proposal) -> str | None:
+        """The column that grows with every change, here the best; None: triggers are to record its changes."""
         if proposal.cursors:
             return proposal.cursors[0].column
+        record = "Let triggers record its changes, with --capture; or name" if proposal.capture else "Name"
         raise WrongArgument(
             f"{proposal.table} has no column that could be a cursor: no timestamp, no single integer key.",
-            next_step="Name one with --cursor, or add a column that is set at every change.",
+            next_step=f"{record} a column with --cursor, or add one that is set at every change.",
         )
 
     def zone(self, column: str, stamp: Stamp) -> str:

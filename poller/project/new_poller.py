@@ -28,7 +28,8 @@ class NewPoller:
     Attributes:
         folder, config: where the files are, and which one is the configuration.
         app, name: of the application, and of the poller. state: the store, `sql`, `blob` or `table`.
-        url: of the database. table, schema: in it. cursor, kind, zone, key: as in `[pollers.NAME.source]`.
+        url: of the database. table, schema: in it. cursor, kind, zone, key: as in `[pollers.NAME.source]`; empty
+            if triggers are to record its changes.
         identity: as in `[pollers.NAME.source]`; None where [defaults] say it.
         setting: the one that holds the URL; None if the URL itself is in the file, for it is not a secret.
     """
@@ -47,6 +48,11 @@ class NewPoller:
     key: Sequence[str] = field(default=())
     setting: str | None = None
     identity: bool | str | None = None
+
+    @property
+    def captured(self) -> bool:
+        """True if triggers are to record its changes."""
+        return not self.cursor
 
     @property
     def has_daylight_saving(self) -> bool:
@@ -97,6 +103,19 @@ class NewPoller:
               if self.identity is True else [f"identity = {_text(self.identity)}"] if self.identity else []),
             *([f"schema = {_text(self.schema)}"] if self.schema else []),
             f"table = {_text(self.table)}",
+            *(self._capture() if self.captured else self._followed(usual=usual)),
+        ]  # fmt: skip
+        return "\n".join(lines) + "\n"
+
+    def _capture(self) -> list[str]:
+        return [
+            f"capture = true                       # the changes that triggers record: poller capture {self.name}",
+            'start_from = "beginning"             # or "now": only changes from now on',
+        ]
+
+    def _followed(self, *, usual: bool) -> list[str]:
+        """`usual`: the kind of cursor is the one that needs no word."""
+        return [
             f"cursor_column = {_text(self.cursor)}",
             *([] if usual else [f"cursor_kind = {_text(self.kind)}"]),
             *([f"cursor_time_zone = {_text(self.zone)}              # what its values mean: they name no zone"]
@@ -106,14 +125,14 @@ class NewPoller:
             f"pk_columns = [{', '.join(_text(name) for name in self.key)}]",
             'start_from = "beginning"             # or "now": only rows from now on',
         ]  # fmt: skip
-        return "\n".join(lines) + "\n"
 
     @property
     def _about(self) -> str:
         """Code that says which rows: a table's name may be anything, and must not become code itself."""
+        what, more = ("Changes", ': row["_op"] is I, U, D or T') if self.captured else ("New and changed rows", "")
         if re.fullmatch(r"\w[\w.$ -]*", self.table):
-            return f'"""New and changed rows of {self.table}."""'
-        return f'"""New and changed rows."""  # of {self.table!a}'
+            return f'"""{what} of {self.table}{more}."""'
+        return f'"""{what}{more}."""  # of {self.table!a}'
 
     def handlers(self) -> str:
         """The text of `handlers.py`."""

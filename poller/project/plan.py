@@ -14,7 +14,9 @@ from poller.config.sqlite_paths import anchored
 from poller.config.substitution import MissingSetting
 from poller.config.types import is_name
 from poller.databases import tokens
+from poller.databases.kinds import KINDS
 from poller.databases.urls import holds_secret, read_url
+from poller.errors import CaptureGap
 from poller.files import write_whole
 from poller.model.finding import Finding
 from poller.project.choices import Choices
@@ -46,7 +48,8 @@ class Wanted:
     Attributes:
         config: the file to write, or to add to.
         url: of the database, or the `%NAME%` of a setting that holds it.
-        table, schema, cursor, key, time_zone: as in `[pollers.NAME.source]`.
+        table, schema, cursor, key, time_zone: as in `[pollers.NAME.source]`. capture: follow the changes that triggers
+            record, instead of a column.
         name, app, state: the poller's name, the application's, and the store (`sql`, `blob` or `table`).
         identity: signs in to the database: `true` or `false`, or the prefix of its app settings.
         force: replace both files, if they are there.
@@ -60,6 +63,7 @@ class Wanted:
     table: str | None = None
     schema: str | None = None
     cursor: str | None = None
+    capture: bool = False
     key: Sequence[str] = ()
     time_zone: str | None = None
     name: str | None = None
@@ -146,6 +150,8 @@ def plan(wanted: Wanted, choices: Choices) -> Plan:
     Raises: WrongArgument, Refused (a file is there), ConfigError, SourceError, SourceUnavailable; what `choices` raise.
     """
     folder = wanted.config.resolve().parent
+    if wanted.capture and wanted.cursor is not None:
+        raise WrongArgument("--capture and --cursor exclude each other.", next_step="Leave one of them out.")
     if wanted.state is not None and wanted.state not in STORES:
         raise WrongArgument(f"--state is {wanted.state!r}.", next_step="Use sql, blob or table.")
     there = _file_there(wanted, folder / HANDLERS)
@@ -163,11 +169,17 @@ def plan(wanted: Wanted, choices: Choices) -> Plan:
         anchored(given.text, folder), schema, tokens.chosen(signs_in, os.environ, key="identity")
     ) as catalogue:
         proposal = catalogue.propose(wanted.table or choices.table(catalogue.tables))
-        cursor, kind, naive = _cursor(proposal, choices.cursor(proposal) if wanted.cursor is None else wanted.cursor)
+        column = wanted.cursor
+        if column is None and not wanted.capture:
+            column = choices.cursor(proposal)
+        captured = column is None
+        if captured:
+            _check_capture(proposal, wanted)
+        cursor, kind, naive = ("", "", False) if column is None else _cursor(proposal, column)
         zone = wanted.time_zone if naive else None
         if naive and zone is None:
             zone = _zone(catalogue, proposal.table, cursor, choices)
-    key = _key(proposal, wanted.key or choices.key(proposal))
+    key = [] if captured else _key(proposal, wanted.key or choices.key(proposal))
     app = _name("app", app or choices.app(slug(folder.name, "app")))
     name = _name("name", wanted.name or choices.name(slug(proposal.table, "table")))
     new = NewPoller(
@@ -224,6 +236,21 @@ def _identity(wanted: Wanted, given: GivenUrl, there: ProjectFile | None, choice
     if said is None:
         return None
     return {"true": True, "false": False}.get(said.lower(), said)
+
+
+def _check_capture(proposal: Proposal, wanted: Wanted) -> None:
+    """Raises: WrongArgument, if triggers cannot record its changes, or an option is of no use then."""
+    if wanted.key or wanted.time_zone is not None:
+        raise WrongArgument(
+            "--pk and --time-zone are of no use if triggers record the changes.", next_step="Leave them out."
+        )
+    if not proposal.capture:
+        able = ", ".join(sorted(one for one, kind in KINDS.items() if kind.capture))
+        raise WrongArgument(
+            f"Triggers cannot record the changes of {proposal.table}: that needs a table with a primary key, in one of"
+            f" these databases: {able}.",
+            next_step="Add a primary key, or name a column with --cursor.",
+        )
 
 
 def _cursor(proposal: Proposal, column: str) -> tuple[str, str, bool]:
@@ -293,6 +320,8 @@ def _findings(config: PollerConfig, new: NewPoller, utcnow: Callable[[], datetim
     """What `poller check` would say of the table: the index to create, above all."""
     source = SqlSource.from_config(config, new.name, file=str(new.config))
     try:
+        if new.captured and isinstance(source.missing(), CaptureGap):
+            return []  # yet to be installed
         findings: list[Finding] = source.checkup(None, utcnow).findings
     finally:
         source.close()

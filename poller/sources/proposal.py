@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning, SQLAlchemyError
 
+from poller.databases.kinds import KINDS
 from poller.entra import Identity
 from poller.errors import SourceError
 from poller.sources import stamping
@@ -49,7 +50,7 @@ class Proposal:
 
     Attributes:
         cursors: columns that could be the cursor. key: the primary key, or else a unique set of columns; may be empty.
-        columns: all of the table's.
+        columns: all of the table's. capture: True if triggers can record its changes (docs/capture.md).
     """
 
     table: str
@@ -57,6 +58,7 @@ class Proposal:
     cursors: Sequence[Candidate]
     key: Sequence[str]
     columns: Sequence[str] = field(default=())
+    capture: bool = False
 
 
 class Catalogue:
@@ -97,7 +99,7 @@ class Catalogue:
                 columns = self._inspector.get_columns(table, schema=self._schema)
             if not columns:
                 raise NoSuchTableError(table)
-            key = self._key(table, {c["name"]: c for c in columns})
+            key, is_primary = self._key(table, {c["name"]: c for c in columns})
             cursors = self._cursors(table, columns, key)
         except NoSuchTableError:
             known = [*self.tables, *self.views]
@@ -108,7 +110,8 @@ class Catalogue:
             ) from None
         except SQLAlchemyError as error:
             raise self._translated(error) from None
-        return Proposal(table, self._schema, cursors, key, [c["name"] for c in columns])
+        capture = is_primary and bool(KINDS[self._dialect.family].capture)
+        return Proposal(table, self._schema, cursors, key, [c["name"] for c in columns], capture)
 
     def stamps(self, table: str, column: str) -> list[stamping.Stamp]:
         """The zones in which the database stamps a column that has none. Raises: SourceError."""
@@ -118,12 +121,13 @@ class Catalogue:
         except SQLAlchemyError as error:
             raise self._translated(error) from None
 
-    def _key(self, table: str, columns: dict[str, Any]) -> list[str]:
+    def _key(self, table: str, columns: dict[str, Any]) -> tuple[list[str], bool]:
+        """The key, and whether it is the primary one."""
         primary, unique = self._dialect.unique_sets(self._inspector, table, self._schema)
         if primary and primary in unique:
-            return primary
+            return primary, True
         firm = [names for names in unique if names and not any(columns[name].get("nullable") for name in names)]
-        return min(firm, key=len, default=[])
+        return min(firm, key=len, default=[]), False
 
     def _cursors(self, table: str, columns: Sequence[Any], key: Sequence[str]) -> list[Candidate]:
         found = [cursor for column in columns if (cursor := self._timed(table, column)) is not None]

@@ -40,6 +40,18 @@ _STOP_STEP = 10.0
 """Seconds: so long at most a thread that waits for `stop` outlives the loop."""
 
 
+class Hourly(Protocol):
+    """Work beside the ticks; `poller.admin.hourly_prune.HourlyPrunes` is one."""
+
+    def left(self) -> float:
+        """Seconds until it is due."""
+        ...
+
+    def run(self, stop: Event) -> object:
+        """Do it, until `stop` is set. Raises nothing."""
+        ...
+
+
 def default_slots() -> int:
     """The default of `[run] max_concurrent`: the processors that this process may use, and 4."""
     usable = getattr(os, "sched_getaffinity", None)
@@ -58,6 +70,7 @@ def run(
     slice: timedelta = SLICE,  # noqa: A002 - as the option is called
     replicas: Replicas | None = None,
     alive: AliveFile | None = None,
+    hourly: Hourly | None = None,
 ) -> list[Ended[P]]:
     """Run pollers, and return when all have ended. One poller's error ends no other, and none keeps others waiting.
 
@@ -82,6 +95,8 @@ def run(
             most four for each of `max_concurrent`. Not with "once".
         replicas: other processes that run the same pollers, to share the looks with; only with "forever".
         alive: touched while the loop goes round.
+        hourly: done beside the ticks when it is due, on a thread of its own that nothing waits for; only with
+            "forever".
     Returns: how each ended, in the order of `pollers`.
     Raises: ConfigError (`mode`, `max_concurrent`); what `ended` raises. Whatever is raised here, KeyboardInterrupt
         included, sets `stop`.
@@ -103,6 +118,7 @@ def run(
         seconds=float("inf") if mode == "once" else slice.total_seconds(),
         replicas=replicas if mode == "forever" else None,
         alive=alive,
+        hourly=hourly if mode == "forever" else None,
     )
     try:
         known = loop.run(ended)
@@ -128,6 +144,7 @@ class _Loop(Generic[P]):
         seconds: float,
         replicas: Replicas | None,
         alive: AliveFile | None,
+        hourly: Hourly | None,
     ) -> None:
         self._courses = courses
         self._working = set(courses)
@@ -137,6 +154,8 @@ class _Loop(Generic[P]):
         self._runtime = runtime
         self._replicas = replicas
         self._alive = alive
+        self._hourly = hourly
+        self._hourly_at_work = False
         self._crew = Crew(runtime)
         self._stops: dict[P, TurnStop] = {}
         self._until: dict[P, float] = {}
@@ -215,7 +234,22 @@ class _Loop(Generic[P]):
             self._stops[poller].set()
         if self._replicas is not None:
             self._replicas.keep(self._crew, self._overdue)
+        if self._hourly is not None and not self._hourly_at_work and self._hourly.left() <= 0:
+            self._do(self._hourly)
         return ends
+
+    def _do(self, hourly: Hourly) -> None:
+        def work() -> None:
+            try:
+                hourly.run(self._stop)
+            finally:
+                self._hourly_at_work = False
+
+        self._hourly_at_work = True
+        try:
+            self._crew.do(work, "poller-hourly")
+        except RuntimeError:  # no room for a thread: a later round tries
+            self._hourly_at_work = False
 
     def _rest(self) -> None:
         """Wait until a turn is over, or time changes something."""

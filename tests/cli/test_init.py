@@ -128,6 +128,67 @@ def test_a_table_without_timestamps_is_followed_by_its_number(project: Project, 
     assert (ended.json["cursor_column"], ended.json["cursor_kind"]) == ("id", "integer+pk")
 
 
+CODES = "create table codes (code varchar(20) not null primary key, label varchar(40))"
+
+
+def test_a_table_that_no_column_follows_is_captured(project: Project, any_db: str) -> None:
+    execute(any_db, CODES)
+    refused = project.run("init", "--url", any_db, "--table", "codes", "--yes")
+    assert refused.code == 2
+    assert "codes has no column that could be a cursor" in refused.error
+    assert "Let triggers record its changes, with --capture; or name a column with --cursor" in refused.error
+    made = project.run("init", "--url", any_db, "--table", "codes", "--yes", "--capture", "--json")
+    assert made.code == 0
+    validator("init").validate(made.json)
+    assert (made.json["cursor_column"], made.json["pk_columns"], made.json["findings"]) == (None, [], [])
+    assert made.json["next"][:2] == ["poller capture codes --print", "poller capture codes --install"]
+    if made.json["setting"] is not None:
+        project.environ[made.json["setting"]] = any_db
+    for command in made.json["next"]:
+        words = command.split()[1:]
+        ended = project.run(*words, *(["--yes"] if "--install" in words else []))
+        assert ended.code == 0, ended.err
+    execute(any_db, "insert into codes values ('a', 'first')", "delete from codes")
+    delivered = project.run("run", "codes", "--until-idle").out
+    assert [f"'_op': '{op}'" in delivered for op in "ID"] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "says"),
+    [
+        (CODES, ["--cursor", "code"], "--capture and --cursor exclude each other"),
+        (CODES, ["--pk", "code"], "--pk and --time-zone are of no use"),
+        ("create table codes (code varchar(20))", [], "that needs a table with a primary key"),
+    ],
+)
+def test_what_cannot_be_captured_is_refused(
+    project: Project, sqlite_url: str, table: str, options: list[str], says: str
+) -> None:
+    execute(sqlite_url, table)
+    ended = project.run("init", "--url", sqlite_url, "--yes", "--capture", *options)
+    assert ended.code == 2
+    assert says in ended.error
+    assert list(project.folder.glob("*.toml")) == []
+
+
+def test_on_a_terminal_capture_is_proposed_for_such_a_table(project: Project, sqlite_url: str) -> None:
+    execute(sqlite_url, CODES)
+    environ = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}
+    asked = project.on_terminal("init", "--url", sqlite_url, "--app", "shop", "--state", "sql", env=environ, timeout=60)
+    for question in (
+        r"Table \[codes\]:",
+        r"or capture: triggers record its changes \[capture\]:",
+        r"Poller \[codes\]:",
+    ):
+        asked.expect(question)
+        asked.sendline("")
+    asked.expect("poller capture codes --install")
+    asked.expect(pexpect.EOF)
+    asked.close()
+    assert asked.exitstatus == 0
+    assert "capture = true" in Path(project.folder / "poller.toml").read_text()
+
+
 def test_nothing_is_overwritten_unless_forced(project: Project, sqlite_url: str) -> None:
     make_orders(sqlite_url, STAMPS)
     (project.folder / "handlers.py").write_text("mine = True\n")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 
 import pexpect
 import pytest
@@ -11,6 +14,7 @@ from tests.cli.project import Ended, Project
 from tests.cli.terminal import Terminal
 from tests.repo.docs.blocks import blocks
 from tests.support.schemas import validator
+from tests.support.services import wait_until
 
 CAPTURED = """app_name = "shop"
 [state]
@@ -69,6 +73,36 @@ def test_old_changes_are_previewed_and_deleted(captured: Project) -> None:
     assert (output["changed"], output["rows"], output["pruned_through"]) == (True, 3, 3)
     assert left(captured) == 0
     assert "nothing to delete" in done(captured, "changes", "--yes").out
+
+
+HASTY = """
+import sys
+from poller.runtime import SystemRuntime
+from poller_cli.main import execute
+
+class Hasty(SystemRuntime):
+    def jitter(self, low, high):
+        return 0.0  # the first prune is due at once
+
+sys.exit(execute(["run", "changes", "--json"], runtime=Hasty()))
+"""
+
+
+def test_poller_run_prunes_as_the_file_says(captured: Project) -> None:
+    config = captured.folder / "poller.toml"
+    config.write_text(config.read_text() + '[pollers.changes.prune]\nolder_than = "7d"\n')
+    process = subprocess.Popen(
+        [sys.executable, "-c", HASTY], cwd=captured.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_until(lambda: left(captured) == 0, "an empty change table", seconds=60)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    (pruned,) = [event for event in map(json.loads, out.splitlines()) if event["event"] == "pruned"]
+    validator("run-event").validate(pruned)
+    assert (pruned["poller"], pruned["rows"], pruned["through"]) == ("changes", 3, 3)
 
 
 def test_on_a_terminal_it_asks_before_it_deletes(captured: Project) -> None:

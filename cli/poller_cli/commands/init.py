@@ -31,6 +31,7 @@ def init(
     cursor: Annotated[
         str | None, typer.Option("--cursor", metavar="COLUMN", help="The column that grows with every change.")
     ] = None,
+    capture: Annotated[bool, typer.Option("--capture", help="Follow changes that triggers are to record.")] = False,
     pk: Annotated[
         list[str] | None, typer.Option("--pk", metavar="COLUMN", help="A key column; repeat it for more.")
     ] = None,
@@ -50,9 +51,11 @@ def init(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace both files, if they are there.")] = False,
 ) -> int:
-    """Look at a database, and write poller.toml and a handler that runs; or add a poller to the poller.toml here.
+    """Look at a database, and write or extend poller.toml, with a handler that runs.
 
     Example: poller init --url postgresql://shop@db/shop --table orders --yes
+
+    With --capture no column is needed, and deletes are seen (docs/capture.md).
 
     What a poller.toml and handlers.py already hold stays as it is. Beside a new poller.toml it writes
     poller.schema.json, by which editors complete and check it. A secret in the URL goes to an environment variable,
@@ -79,6 +82,7 @@ def init(
         table=table,
         schema=schema,
         cursor=cursor,
+        capture=capture,
         key=pk or (),
         time_zone=time_zone,
         name=name,

@@ -21,7 +21,11 @@ def prune(
     name: NameArgument,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="DURATION", help="Only changes that are older. [default: 7d]"),
+        typer.Option(
+            "--older-than",
+            metavar="DURATION",
+            help="Only changes that are older. [default: older_than in the file, or 7d]",
+        ),
     ] = None,
     outbox: Annotated[
         bool, typer.Option("--outbox", help="Of the poller's own table, which is an outbox: its rows are deleted.")
@@ -39,7 +43,8 @@ def prune(
 
     The limit is the lowest checkpoint of all pollers and backfills in the state store that read this table. Rows that
     wait, for another try or for a person, are left in place. If no reader is found, or one cannot be read, nothing is
-    deleted. A few thousand rows are deleted in each transaction, with a pause as long as it took (docs/prune.md).
+    deleted. A few thousand rows are deleted in each transaction, with a pause as long as it took. With older_than or
+    outbox in [pollers.NAME.prune] poller run does the same once an hour (docs/prune.md).
     """
     from poller.admin.prune import TablePrune
     from poller_cli.output import prune_report

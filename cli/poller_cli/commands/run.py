@@ -132,6 +132,7 @@ def run(
             slice=app.config.run.slice,
             replicas=_replicas(app, observers) if pollers else None,
             alive=None if alive_file is None else worker.AliveFile(alive_file, app.runtime),
+            hourly=app.prunes([poller.name for poller in pollers]),
         )
     printer.finish()
     if printer.output_closed:

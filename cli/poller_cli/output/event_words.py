@@ -92,6 +92,9 @@ _WORDS: Mapping[str, Callable[[_Fields], str]] = {
     "facts_taken": lambda _: "the checkpoint rests on the table as it is now: what it rested on was not stored",
     "tie_repeated": lambda f: f"{f['reason']}: rows are delivered again from {f['cursor']} on",
     "table_replaced": lambda f: f"{f['reason']}: rows are delivered again from {f['cursor']} on",
+    "pruned": lambda f: f"{rows(f['rows'])} of {f['table']} deleted, up to {f['through']}",
+    "prune_failed": lambda f: f"its table was not pruned, which is tried again in an hour: {f['error']}",
+    "table_large": lambda f: f"{f['table']} has {f['bytes']:,} bytes, more than its limit of {f['warn_size']:,}",
     "server_below_checkpoint": lambda f: f"the database is below the checkpoint: {f['reason'] or 'no reason given'}",
 }
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 def next_commands(session: Session, plan: Plan) -> list[str]:
     """What to run after it."""
     name = plan.new.name
-    return [session.command("check", name), session.command("run", name, "--once"), session.command("status", name)]
+    commands = [("check", name), ("run", name, "--once"), ("status", name)]
+    if plan.new.captured:
+        commands = [("capture", name, "--print"), ("capture", name, "--install"), *commands]
+    return [session.command(*words) for words in commands]
 
 
 def output(session: Session, plan: Plan) -> InitOutput:
@@ -28,8 +31,8 @@ def output(session: Session, plan: Plan) -> InitOutput:
         name=new.name,
         app_name=new.app,
         table=new.table,
-        cursor_column=new.cursor,
-        cursor_kind=new.kind,
+        cursor_column=new.cursor or None,
+        cursor_kind=new.kind or None,
         cursor_time_zone=new.zone,
         pk_columns=list(new.key),
         setting=new.setting,
@@ -43,7 +46,10 @@ def lines(session: Session, plan: Plan) -> list[str]:
     """For people."""
     new = plan.new
     zone = f", taken as {new.zone}" if new.zone else ""
-    said = [printable(f"{new.table}: cursor {new.cursor} ({new.kind}{zone}), key {', '.join(new.key)}")]
+    followed = f"cursor {new.cursor} ({new.kind}{zone}), key {', '.join(new.key)}"
+    if new.captured:
+        followed = "the changes that triggers record, which are yet to be installed"
+    said = [printable(f"{new.table}: {followed}")]
     for one in plan.findings:
         said.append(f"  {one.severity}: {one_line(one.message)}")
         if one.fix:

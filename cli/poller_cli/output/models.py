@@ -134,8 +134,9 @@ class InitOutput(ResultModel):
     """The poller's name."""
     app_name: str
     table: str
-    cursor_column: str
-    cursor_kind: str
+    cursor_column: str | None
+    """Null if triggers are to record the table's changes; so is `cursor_kind`, and `pk_columns` is empty."""
+    cursor_kind: str | None
     cursor_time_zone: str | None
     pk_columns: list[str]
     setting: str | None

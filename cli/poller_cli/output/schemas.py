@@ -19,10 +19,10 @@ from poller.admin.quarantine.listing import QuarantineOutput, QuarantineShowOutp
 from poller.admin.quarantine.replay import QuarantineReplayOutput
 from poller.backfill.result import BackfillOutput
 from poller.backfill.watch import WatchOutput
-from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions
+from poller.config import AppConfig, PollerConfig, PruneOptions, SourceConfig, StateOptions
 from poller.config.includes import SHARED
 from poller.config.relays import RELAYS
-from poller.config.types import NAME_PATTERN
+from poller.config.types import NAME_PATTERN, size_text
 from poller.dispatch.result import DispatchOutput
 from poller.journal.quarantine.record import QuarantineRecord
 from poller.model.checkpoint_file import CheckpointExport
@@ -114,7 +114,7 @@ def _config() -> dict[str, Any]:
     schema = AppConfig.model_json_schema(mode="validation")
     definitions = schema["$defs"]
     relays = [entry.settings for entry in RELAYS.values()]
-    models: list[type[BaseModel]] = [PollerConfig, SourceConfig, StateOptions, *relays]
+    models: list[type[BaseModel]] = [PollerConfig, SourceConfig, StateOptions, PruneOptions, *relays]
     for model in models:
         _as_written(definitions[model.__name__]["properties"], model)
     for name in ("PollerConfig", "SourceConfig"):
@@ -143,7 +143,7 @@ def _config() -> dict[str, Any]:
 def _included() -> dict[str, Any]:
     """The schema of a file that poller.toml includes."""
     whole = _config()
-    kinds = ("PollerConfig", "SourceConfig", *(entry.settings.__name__ for entry in RELAYS.values()))
+    kinds = ("PollerConfig", "SourceConfig", "PruneOptions", *(entry.settings.__name__ for entry in RELAYS.values()))
     properties = {name: whole["properties"][name] for name in SHARED}
     del properties["pollers"]["minProperties"]
     return {
@@ -155,11 +155,13 @@ def _included() -> dict[str, Any]:
 
 
 def _as_written(properties: dict[str, Any], model: type[BaseModel]) -> None:
-    """As people write TOML: durations like `4m30s`, and no null, which TOML does not have."""
+    """As people write TOML: durations like `4m30s`, sizes like `8MB`, and no null, which TOML does not have."""
     for name, field in model.model_fields.items():
         written = properties[field.alias or name]
         if isinstance(field.default, timedelta):
             written["default"] = format_duration(field.default)
+        elif isinstance(field.default, int) and "750KB" in written.get("examples", ()):
+            written["default"] = size_text(field.default)
         if field.default is None:
             written.pop("default", None)
         kinds = [kind for kind in written.get("anyOf", ()) if kind != {"type": "null"}]

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from poller.sources.stamping import Stamp
 
 
+_CAPTURE = "capture"
+"""The answer for a table that has no column to follow."""
+
+
 class Questions(Choices):
     """Asks for each, and proposes what was found."""
 
@@ -32,10 +36,13 @@ class Questions(Choices):
         print(printable(f"Tables: {first_of(names)}"))
         return _ask("Table", names[0] if len(names) == 1 else None)
 
-    def cursor(self, proposal: Proposal) -> str:
-        """The best is proposed."""
-        best = proposal.cursors[0].column if proposal.cursors else None
-        return _ask("Column that grows with every change", best)
+    def cursor(self, proposal: Proposal) -> str | None:
+        """The best is proposed; if there is none, that triggers record the changes."""
+        question = "Column that grows with every change"
+        if proposal.cursors or not proposal.capture or _CAPTURE in proposal.columns:
+            return _ask(question, proposal.cursors[0].column if proposal.cursors else None)
+        answer = _ask(f"{question}, or {_CAPTURE}: triggers record its changes", _CAPTURE)
+        return None if answer.strip() == _CAPTURE else answer
 
     def zone(self, column: str, stamp: Stamp) -> str:
         """That of the database is proposed."""

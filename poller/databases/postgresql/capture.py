@@ -28,6 +28,7 @@ from poller.databases.capture import (
     Wanted,
     check_columns,
     run,
+    transaction,
 )
 from poller.databases.errors import codes
 from poller.databases.postgresql import facts as catalog
@@ -50,7 +51,7 @@ class PostgreSqlCapture:
 
     def plan(self) -> Plan:
         """See `Capture.plan`."""
-        with self._transaction("READ ONLY"):
+        with transaction(self._connection, "BEGIN READ ONLY"):
             return self._planned(Site(self._connection, self._wanted, self._quote))
 
     def install(self) -> Plan:
@@ -96,7 +97,7 @@ class PostgreSqlCapture:
     @contextmanager
     def record(self, most: int) -> Iterator[Record]:
         """See `Capture.record`."""
-        with self._transaction("ISOLATION LEVEL REPEATABLE READ READ ONLY"):
+        with transaction(self._connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
             site = Site(self._connection, self._wanted, self._quote)
             if site.registered is None or site.registered.removed:
                 raise common.not_installed(site.facts.what, self._wanted.poller)
@@ -131,21 +132,12 @@ class PostgreSqlCapture:
             yield from (text for (text,) in page)
 
     @contextmanager
-    def _transaction(self, mode: str = "") -> Iterator[None]:
-        run(self._connection, f"BEGIN {mode}")
-        try:
-            yield
-            run(self._connection, "COMMIT")
-        except BaseException:
-            run(self._connection, "ROLLBACK")
-            raise
-
-    @contextmanager
     def _locking(self) -> Iterator[None]:
         """A transaction that waits a short time for locks, one at a time in the database. Raises: Busy; Refusal, if
         the server denies a right."""
         try:
-            with self._transaction("ISOLATION LEVEL READ COMMITTED"):  # what was installed meanwhile is seen
+            # READ COMMITTED: what was installed meanwhile is seen.
+            with transaction(self._connection, "BEGIN ISOLATION LEVEL READ COMMITTED"):
                 run(self._connection, f"SET LOCAL lock_timeout = '{common.LOCK_SECONDS}s'")
                 run(self._connection, "SELECT pg_advisory_xact_lock(hashtext('poller capture'))")
                 yield

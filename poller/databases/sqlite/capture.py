@@ -15,7 +15,19 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import capture as common
-from poller.databases.capture import Busy, Change, Cost, Plan, Quoter, Record, Refusal, Removed, Wanted, run
+from poller.databases.capture import (
+    Busy,
+    Change,
+    Cost,
+    Plan,
+    Quoter,
+    Record,
+    Refusal,
+    Removed,
+    Wanted,
+    run,
+    transaction,
+)
 from poller.databases.sqlite.ddl import Site, literal
 
 _CHANGE_BYTES, _WRITE_MICROSECONDS = 70, 1.0
@@ -32,7 +44,7 @@ class SqliteCapture:
 
     def plan(self) -> Plan:
         """See `Capture.plan`."""
-        with self._transaction("BEGIN"):
+        with transaction(self._connection, "BEGIN"):
             return self._planned()
 
     def install(self) -> Plan:
@@ -67,7 +79,7 @@ class SqliteCapture:
     @contextmanager
     def record(self, most: int) -> Iterator[Record]:
         """See `Capture.record`."""
-        with self._transaction("BEGIN"):
+        with transaction(self._connection, "BEGIN"):
             site = self._site()
             if site.registered is None or site.registered.removed:
                 raise common.not_installed(site.table, self._wanted.poller)
@@ -101,22 +113,11 @@ class SqliteCapture:
         return Site(self._connection, self._wanted, self._quote)
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[None]:
-        run(self._connection, begin)
-        try:
-            yield
-            run(self._connection, "COMMIT")
-        except BaseException:
-            if getattr(self._connection.connection.dbapi_connection, "in_transaction", True):
-                run(self._connection, "ROLLBACK")
-            raise
-
-    @contextmanager
     def _writing(self) -> Iterator[None]:
         """A transaction that has the write lock. Raises: Busy; Refusal, if the file may not be written."""
         run(self._connection, f"PRAGMA busy_timeout = {int(common.LOCK_SECONDS * 1000)}")
         try:
-            with self._transaction("BEGIN IMMEDIATE"):
+            with transaction(self._connection, "BEGIN IMMEDIATE"):
                 yield
         except DBAPIError as error:
             said = str(error.orig)

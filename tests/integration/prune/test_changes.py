@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -17,6 +18,17 @@ from poller.ports import Found
 from tests.integration.prune.world import World
 
 FAMILIES = ["postgres_db", "mariadb_db", "sqlite_url"]
+
+
+class Pauses(threading.Event):
+    """Is never set, and counts how often it is waited for."""
+
+    pauses = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.pauses += 1
+        return False
 
 
 @pytest.fixture
@@ -150,11 +162,9 @@ def test_chunks_are_transactions_of_their_own(world: World, monkeypatch: pytest.
     world.insert(11)
     world.deliver("fast", "slow")
     world.age(2)
-    slept: list[float] = []
-    made = world.prune()
-    monkeypatch.setattr(type(made._runtime), "sleep", lambda _, seconds: slept.append(seconds))
-    assert made.run().rows == 11
-    assert (len(slept), world.left(), world.pruned_through()) == (2, [], 11)
+    stop = Pauses()
+    assert world.prune().run(stop).rows == 11
+    assert (stop.pauses, world.left(), world.pruned_through()) == (2, [], 11)
 
 
 def test_the_newest_rows_stay_in_mariadb(mariadb_db: str, tmp_path: Path) -> None:

@@ -266,3 +266,31 @@ def test_options_of_the_queue_may_stand_beside_timers(tmp_path: Path) -> None:
     functions = 'mode = "timer"\nqueue = "work"\ndispatch_schedule = "0 * * * * *"\n'
     text = f'app_name = "{"a" * 63}"\n[state]\nstore = "sql"\n[functions]\n{functions}{SOURCE}'
     assert load(tmp_path, text).functions.queue == "work"
+
+
+PRUNED = f'app_name = "shop"\n{SOURCE}[pollers.orders.prune]\n'
+
+
+def test_a_table_is_pruned_by_itself_only_if_the_file_asks_for_it(tmp_path: Path) -> None:
+    for line, automatic in (("", False), ("readers = []", False), ('older_than = "7d"', True), ("outbox = true", True)):
+        options = load(tmp_path, PRUNED + line).pollers["orders"].prune
+        assert options is not None
+        assert (options.automatic, options.warn_size) == (automatic, 1_000_000_000), line
+
+
+def test_what_contradicts_itself_of_pruning_names_its_key(tmp_path: Path) -> None:
+    error = refused(tmp_path, PRUNED + 'outbox = true\nolder_than = "7d"')
+    assert error.key == "pollers.orders.prune.older_than"
+    assert "how old the rows of an outbox are is not known" in str(error)
+    captured = """
+app_name = "shop"
+[pollers.orders.source]
+url = "sqlite:///shop.db"
+table = "orders"
+capture = true
+[pollers.orders.prune]
+outbox = true
+"""
+    error = refused(tmp_path, captured)
+    assert error.key == "pollers.orders.prune.outbox"
+    assert "set older_than instead" in str(error)
