@@ -228,8 +228,8 @@ class Course(Generic[P]):
         return moment if moment == self._moment else self.poller.runtime.utcnow()
 
     def _after_tick(self, result: TickResult) -> datetime:
-        """The schedule's next moment, or before that a look after a row that came, or the end of the pause after a call
-        that failed."""
+        """The schedule's next moment, or before that the one that a row asks for, or the end of the pause after a call that
+        failed."""
         runtime, moment = self.poller.runtime, self.next_scheduled()
         self._awake = self._wakes(result)
         if self._awake is not None:
@@ -243,7 +243,7 @@ class Course(Generic[P]):
         return self._sooner(pause, moment)
 
     def _wakes(self, result: TickResult) -> Awake | None:
-        """How soon it looks again, if not by its schedule. A schedule that rests means a time of day, not a bound."""
+        """The wait for its next turn, if that does not come by its schedule. One that rests means a time of day."""
         runtime = self.poller.runtime
         if self.poller.options.wake == "off" or self._schedule.rests(runtime.utcnow()):
             return None

@@ -1,4 +1,4 @@
-"""When a poller is looked at between two moments of its schedule: soon after a row, then after pauses that double. Pure.
+"""The looks between two moments of a schedule: soon after a row, then after pauses that double. Pure.
 
 A row that comes is seldom the last. So after one the source is looked at again `FIRST` seconds later, and while nothing
 comes each pause is twice as long as the one before. Where a pause would end after the schedule's next moment that one
@@ -32,7 +32,7 @@ class Awake:
 
 
 def after_look(before: Awake | None, result: TickResult, now: float) -> Awake | None:
-    """How long to wait after a tick that came to `result`; None: until the schedule's next moment.
+    """The wait after a tick that came to `result`; None: until the schedule's next moment.
 
     `before`: what this returned after the last tick. `now`: seconds on a clock that only goes forward.
     """

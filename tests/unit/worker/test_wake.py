@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -29,7 +30,7 @@ def young(age: float, bound_age: float = 1.0, **about: object) -> TickResult:
 def test_a_row_is_followed_by_pauses_that_double_for_at_most_a_minute() -> None:
     found = list(pauses(after_look(None, ROW, 0.0)))
     assert found[:5] == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.32])
-    assert all(later == pytest.approx(2 * earlier) for earlier, later in zip(found, found[1:], strict=False))
+    assert all(later == pytest.approx(2 * earlier) for earlier, later in pairwise(found))
     assert sum(found) <= LONGEST < sum(found) + 2 * found[-1]
     assert len(found) == 11
 
