@@ -3,8 +3,8 @@
 `health` is anonymous: the host hands over its requests with or without a key, and does not say whether a key was valid.
 So it answers with its status alone, unless the caller gives the app's own token (`POLLER_HTTP_TOKEN`). The others have
 the auth level `function`: what comes to us has passed the host with a valid key. A change needs ours beside it
-(`POLLER_HTTP_CHANGES_KEY`), in `Authorization`; without that setting there is no function for changes. A tick needs ours
-alone, so the host checks none: it takes keys in the address too.
+(`POLLER_HTTP_CHANGES_KEY`), in `Authorization`; without that setting there is no function for changes. A tick needs
+ours alone, so the host checks none: it takes keys in the address too.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 | `GET /api/health` | anybody | 200 or 503 and nothing else; with a key, also why |
 | `GET /api/pollers` | who has a key | the health of every poller |
 | `GET /api/pollers/{name}` | who has a key | the health of one |
-| `POST /api/pollers/{name}/tick` | who has the key for changes | 202: one tick now; `GET` says what came of it (`ticks`) |
+| `POST /api/pollers/{name}/tick` | who has the key for changes | 202: one tick now; `GET`: what came of it (`ticks`) |
 | `GET /api/scale/{name}` | who has a key | `{"pending", "lag_seconds"}`, for a scaler |
 | `GET /api/dashboard` | who has a key | the status page of all pollers, for a browser (`page`) |
 | `GET /api/dashboard/{name}` | who has a key | that of one |

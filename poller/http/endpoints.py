@@ -303,5 +303,5 @@ ROUTES: tuple[Route, ...] = (
     Route("dashboard_poller", f"{PAGE}/{{name}}", Endpoints.dashboard_poller),
     Route("change", "dashboard/{name}/changes", Endpoints.change, methods=("POST",), changes=True),
 )
-"""All endpoints. A name stands only behind `pollers/`, `scale/` and `dashboard/`, so that no poller can be called like an
-endpoint."""
+"""All endpoints. A name stands only behind `pollers/`, `scale/` and `dashboard/`, so that no poller can be called like
+an endpoint."""

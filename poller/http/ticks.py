@@ -42,7 +42,7 @@ _SAID: Mapping[Outcome, str] = {
     "paused": "{name} is paused: it delivers nothing before a resume. Run: poller resume {name}",
     "halted": "{name} is halted: it delivers nothing before a resume. Look first: poller status {name}",
     "handler_failed": "A call of the handler failed. See: poller status {name}",
-    "backing_off": "A call of the handler failed before, and the next one waits for its time. See: poller status {name}",
+    "backing_off": "A call of the handler failed, and the next one waits for its time. See: poller status {name}",
     "blocked": "As many rows wait as may. See: poller quarantine list {name}",
     "lease_lost": "The lease was lost meanwhile; what was in hand comes again.",
     "commit_unknown": "The state store did not answer. Whether the last batch was committed: the next tick sees it.",
@@ -89,7 +89,7 @@ class Ticks:
         self._app = app
         self._lock = threading.Lock()
         self._asked: dict[str, int] = {}
-        """Of each poller with a tick that runs: 1, or 2 if another waits."""
+        """By poller: 1 if a tick runs, 2 if another waits."""
         self._threads: dict[str, threading.Thread] = {}
         self._last: dict[str, EndedTick] = {}
         self._stop = app.runtime.event()

@@ -228,8 +228,8 @@ class Course(Generic[P]):
         return moment if moment == self._moment else self.poller.runtime.utcnow()
 
     def _after_tick(self, result: TickResult) -> datetime:
-        """The schedule's next moment, or before that the one that a row asks for, or the end of the pause after a call that
-        failed."""
+        """The schedule's next moment, or before that the one that a row asks for, or the end of the pause after a call
+        that failed."""
         runtime, moment = self.poller.runtime, self.next_scheduled()
         self._awake = self._wakes(result)
         if self._awake is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -64,8 +65,6 @@ class Shop:
 
 @contextmanager
 def shop(folder: Path, **options: Any) -> Iterator[Shop]:
-    import sys
-
     sys.modules.pop("handlers", None)
     write_shop(folder, HANDLERS)
     environ = {"POLLER_HTTP_TOKEN": options.pop("token")} if "token" in options else {}
@@ -73,7 +72,7 @@ def shop(folder: Path, **options: Any) -> Iterator[Shop]:
         _ = app.poller("orders").handler
         with serve(app, "0", environ=environ, **{"changes_key": KEY, **options}) as server:
             opened = Shop(app, server, folder)
-            sys.modules["handlers"].hook = opened.take
+            vars(sys.modules["handlers"])["hook"] = opened.take
             try:
                 yield opened
             finally:
