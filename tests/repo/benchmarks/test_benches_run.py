@@ -57,8 +57,8 @@ def test_a_thread_of_the_writers_that_ends_early_is_reported(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", woken.TABLES)
-def test_each_row_comes_by_the_workers_loop(kind: str, postgres: PostgresServer) -> None:
-    found = woken.measure(postgres.new_database(), MemoryStore(), kind, "auto", 0.05, 2.5)
+def test_each_row_comes_by_the_workers_loop(kind: str, postgres_db: str) -> None:
+    found = woken.measure(postgres_db, MemoryStore(), kind, "auto", 0.05, 2.5)
     assert found["rows"] > 0
     assert found["missing"] == 0
 
