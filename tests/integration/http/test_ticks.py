@@ -85,7 +85,7 @@ def mine(tmp_path: Path) -> Iterator[Shop]:
         yield opened
 
 
-def test_a_tick_is_accepted_and_its_outcome_is_answered_at_the_next_look(mine: Shop) -> None:
+def test_a_tick_is_accepted_and_the_next_look_says_its_outcome(mine: Shop) -> None:
     asked = mine.ask(BEARER)
 
     assert (asked.status, asked.json) == (202, {"name": "orders", "state": "running", "last": None})

@@ -16,7 +16,7 @@ from poller.stores import MemoryStore
 from poller.tick.result import TickResult
 from poller.worker import run
 from tests.integration.worker.clock import Clock
-from tests.integration.worker.test_backing_off import IDLE, Scripted, waiting
+from tests.integration.worker.scripted import IDLE, Scripted, waiting
 from tests.support.postgres import PostgresServer
 
 ROW = TickResult(outcome="delivered", rows=1)
@@ -30,7 +30,7 @@ def ticks_of(*results: TickResult, enough: int, **options: Any) -> list[float]:
     return poller.ticks
 
 
-def test_after_a_row_it_looks_soon_and_then_ever_later_until_the_schedule_is_sooner() -> None:
+def test_after_a_row_it_looks_soon_and_then_ever_later() -> None:
     assert ticks_of(ROW, IDLE, enough=11) == pytest.approx(
         [5, 5.02, 5.06, 5.14, 5.3, 5.62, 6.26, 7.54, 10, 15, 20]  # 10.1 would be too late
     )
@@ -49,7 +49,7 @@ def test_a_schedule_with_long_pauses_is_kept() -> None:
     assert ticks_of(ROW, ROW, IDLE, enough=2, schedule="0 0 2 * * *") == [7200, 7200 + 86400]
 
 
-def test_a_minute_after_the_last_row_a_slower_schedule_counts_alone() -> None:
+def test_a_minute_after_the_last_row_the_schedule_counts_alone() -> None:
     found = ticks_of(ROW, IDLE, enough=14, schedule="0 */5 * * * *")
     assert found[0] == 300
     assert found[1:12] == pytest.approx([300 + 0.02 * (2**number - 1) for number in range(1, 12)])
@@ -71,7 +71,7 @@ def url() -> Iterator[str]:
         yield server.new_database()
 
 
-def test_a_table_that_was_quiet_for_a_minute_costs_the_same_queries(url: str) -> None:
+def test_a_quiet_minute_costs_the_same_queries(url: str) -> None:
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.exec_driver_sql(

@@ -27,7 +27,7 @@ def young(age: float, bound_age: float = 1.0, **about: object) -> TickResult:
     return TickResult(outcome="idle", bound=bound, pending=1, lag_seconds=age)
 
 
-def test_a_row_is_followed_by_pauses_that_double_for_at_most_a_minute() -> None:
+def test_pauses_after_a_row_double_for_at_most_a_minute() -> None:
     found = list(pauses(after_look(None, ROW, 0.0)))
     assert found[:5] == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.32])
     assert all(later == pytest.approx(2 * earlier) for earlier, later in pairwise(found))
