@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
@@ -286,10 +287,11 @@ class App:
 
         return HourlyPrunes(self, self.chosen(names), self._environ)
 
-    def check(self, names: str | Sequence[str] | None = None) -> list[Checked]:
+    def check(self, names: str | Sequence[str] | None = None, *, latency: timedelta | None = None) -> list[Checked]:
         """Diagnose each poller, as `Poller.check` does, several at a time; one that cannot be made is a finding too:
         `poller check`.
 
+        `latency`: for how long to watch, beside that, how late rows become visible, and say which `settle` would do.
         Raises: ConfigError (an unknown name); LeaseHeld, as `status`.
         """
         from poller.admin import hourly_prune
@@ -327,6 +329,11 @@ class App:
                 for one in made
             ]
             found = side_by_side(looks, connections=self.config.connections)
+        if latency is not None:
+            from poller.admin.latency import measure
+
+            for findings, one in zip(found, measure(made, self.runtime, latency), strict=True):
+                findings.append(one)
         of_all = telemetry_findings(self.config, self.path)
         for poller, findings in zip(made, found, strict=True):
             checked[poller.name].findings.extend([*findings, *of_all])

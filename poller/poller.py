@@ -234,12 +234,14 @@ class Poller:
             next_step="Use a relay that knows them, or a handler of your own.",
         )
 
-    def tick(self, handler: Handler | None = None, *, stop: Event | None = None) -> TickResult:
+    def tick(self, handler: Handler | None = None, *, stop: Event | None = None, wait: bool = False) -> TickResult:
         """Deliver what is there, batch by batch, and say how it went.
 
         Args:
             handler: called with each batch, sync or async; default: the configured one.
             stop: when it is set, no further batch starts; the one in hand is finished and committed.
+            wait: if another tick of this `Poller` runs, wait for its end, and then tick; default: return
+                `held_elsewhere` at once.
 
         Raises: ConfigError (handler), StoreUnavailable, StoreDenied, StateCorrupt, FingerprintMismatch,
             SourceUnavailable, SourceError. What the handler raises is an outcome, never an exception.
@@ -247,7 +249,7 @@ class Poller:
         if handler is not None:
             self._refuse_unknowing(handler)
         try:
-            result = self._runner.tick(self.handler if handler is None else handler, stop=stop)
+            result = self._runner.tick(self.handler if handler is None else handler, stop=stop, wait=wait)
         except PollerError as error:
             self._found(error)
             raise

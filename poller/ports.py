@@ -498,6 +498,15 @@ class InspectableSource(Source):
     def bound(self) -> Bound:
         """The present bound, as the next page would use it. Raises as `page`."""
 
+    def clock(self) -> datetime | None:
+        """The database's clock, in UTC; None if it cannot be read. Raises as `page`."""
+        return None
+
+    def cursor_before(self, moment: datetime) -> Cursor | None:  # noqa: ARG002
+        """The cursor right before the rows that were stamped at `moment` (zone-aware) or later; None if a cursor is not
+        a time, or its form is not known for lack of a row. Raises as `page`."""
+        return None
+
     @abstractmethod
     def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> SourceCheckup:
         """What is or may go wrong with this source. Reads only; raises no PollerError.

@@ -118,7 +118,7 @@ class _Shop:
     def status(self, names: Sequence[str] | None) -> Any:
         return scene.survey(names)
 
-    def check(self, names: Sequence[str] | None) -> Any:
+    def check(self, names: Sequence[str] | None, *, latency: object = None) -> Any:  # noqa: ARG002
         return scene.checked(names)
 
 

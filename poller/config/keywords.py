@@ -23,6 +23,7 @@ class PollerKeywords(TypedDict, total=False):
 
     handler: str | None
     schedule: str
+    wake: Literal["auto", "off"]
     batch_size: int
     batch_bytes: int | str | None
     max_batches_per_tick: int

@@ -64,6 +64,12 @@ class PollerOptions(Options):
     """When ticks start: NCRONTAB with six fields (second minute hour day month day-of-week), in UTC. `poller run`
     follows it, and so do timers in Functions."""
 
+    wake: Literal["auto", "off"] = "auto"
+    """When `poller run` looks between two moments of `schedule`. `auto`: 20 ms after a row, then after pauses that
+    double while nothing comes, for at most a minute; a row that only waits for `settle` is read when it is old enough.
+    Not if the schedule's next moment is more than five minutes away: such a schedule means a time of day. `off`: never,
+    for fewer queries and writes, and larger batches. Timers in Functions do not use it."""
+
     batch_size: int = Field(default=500, ge=1, le=1_000_000)
     """The most rows in one batch."""
 

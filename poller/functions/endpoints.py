@@ -3,7 +3,8 @@
 `health` is anonymous: the host hands over its requests with or without a key, and does not say whether a key was valid.
 So it answers with its status alone, unless the caller gives the app's own token (`POLLER_HTTP_TOKEN`). The others have
 the auth level `function`: what comes to us has passed the host with a valid key. A change needs ours beside it
-(`POLLER_HTTP_CHANGES_KEY`), in `Authorization`; without that setting there is no function for changes.
+(`POLLER_HTTP_CHANGES_KEY`), in `Authorization`; without that setting there is no function for changes. A tick needs
+ours alone, so the host checks none: it takes keys in the address too.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _NAMES = {
     "health": "poller_health",
     "pollers": "poller_list",
     "poller": "poller_details",
+    "tick": "poller_tick",
     "scale": "poller_scale",
     "dashboard": "poller_dashboard",
     "dashboard_poller": "poller_dashboard_poller",
@@ -62,10 +64,9 @@ def add_endpoints(
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="poller-http")
     changing = ThreadPoolExecutor(CHANGING, thread_name_prefix="poller-changes")
     for route in ROUTES:
-        if not route.changes:
-            _add(app, route, endpoints, threads, function=names.beside(_NAMES[route.name]))
-        elif endpoints.changes is not None:
-            _add(app, route, endpoints, changing, function=names.beside(_NAMES[route.name]))
+        if not route.changes or endpoints.changes is not None:
+            pool = changing if route.name == "change" else threads
+            _add(app, route, endpoints, pool, function=names.beside(_NAMES[route.name]))
 
 
 def _token() -> str | None:
@@ -102,18 +103,20 @@ def _add(
     *,
     function: str,
 ) -> None:
+    checked = not (route.anonymous or route.own_key)
+
     def answered(req: func.HttpRequest) -> Answer:
         try:
             request = _request(req)
         except ValueError:  # what urllib says of an address that is none
             return refusal(400, "the address is malformed")
-        return endpoints.at(route, str(req.route_params.get("name", "")), request, trusted=not route.anonymous)
+        return endpoints.at(route, str(req.route_params.get("name", "")), request, trusted=checked)
 
     async def serve(req: func.HttpRequest) -> func.HttpResponse:
         return _response(await asyncio.get_running_loop().run_in_executor(threads, answered, req))
 
     serve.__name__ = serve.__qualname__ = function
-    level = func.AuthLevel.ANONYMOUS if route.anonymous else func.AuthLevel.FUNCTION
+    level = func.AuthLevel.FUNCTION if checked else func.AuthLevel.ANONYMOUS
     trigger: Callable[[Any], Any] = app.route(route=route.template, methods=list(route.methods), auth_level=level)
     app.function_name(function)(trigger(serve))
 

@@ -8,12 +8,13 @@
 | `GET /api/health` | anybody | 200 or 503 and nothing else; with a key, also why |
 | `GET /api/pollers` | who has a key | the health of every poller |
 | `GET /api/pollers/{name}` | who has a key | the health of one |
+| `POST /api/pollers/{name}/tick` | who has the key for changes | 202: one tick now; `GET`: what came of it (`ticks`) |
 | `GET /api/scale/{name}` | who has a key | `{"pending", "lag_seconds"}`, for a scaler |
 | `GET /api/dashboard` | who has a key | the status page of all pollers, for a browser (`page`) |
 | `GET /api/dashboard/{name}` | who has a key | that of one |
 | `POST /api/dashboard/{name}/changes` | who has a key for changes too | pause, resume, replay, discard (`changes`) |
 
-Nothing but that POST changes anything, and without a key for changes it is not there.
+Nothing but the two POSTs changes anything, and without a key for changes they are not there.
 
 `endpoints` answers a `Request` of `messages` and knows no server. Two serve it: `server`, sockets in this process
 (`poller run --http`), and `poller.functions`, by HTTP functions. The order in which a request is judged:

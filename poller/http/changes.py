@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -30,6 +31,7 @@ from poller.http.making import CALLER, MadeChange, WantedChange, make
 from poller.http.messages import FAULT, Answer, Request, answer, refusal
 from poller.http.origins import same_origin
 from poller.http.sessions import Sessions
+from poller.http.ticks import Ticks
 from poller.journal.quarantine.record import is_id
 from poller.model.escape import escape, is_visible
 from poller.model.limits import NotBoundedJson, read_json
@@ -89,6 +91,7 @@ class Changes:
         app: whose pollers. key: the key for changes. patience: seconds until an answer.
 
     Attributes:
+        ticks: those that programs ask for with the same key.
         made: called with the name of a poller when a change of it has ended, before it is answered.
     """
 
@@ -97,6 +100,7 @@ class Changes:
         self.made: Callable[[str], object] = lambda _: None
         self._app = app
         self._key = key
+        self.ticks = Ticks(app)
         self._patience = patience
         self._pace = Pace(PER_MINUTE, app.runtime.monotonic)
         self._lock = threading.Lock()
@@ -114,12 +118,18 @@ class Changes:
         begun = self._begin(wanted)
         return begun if isinstance(begun, Answer) else _answered(wanted, begun, self._patience)
 
+    def allow(self, request: Request) -> bool:
+        """True if the request has the key for changes."""
+        return self._key.allow(request)
+
     def settle(self, seconds: float) -> None:
-        """Begin none any more, and wait at most `seconds` for those under way."""
+        """Begin none any more, no tick either, and wait at most `seconds` for those under way."""
         with self._lock:
             self._ending = True
             left = list(self._under_way.values())
+        deadline = time.monotonic() + seconds
         wait(left, seconds)
+        self.ticks.settle(max(0.0, deadline - time.monotonic()))
 
     def _refused(self, request: Request) -> Answer | None:
         """What is wrong, before a byte of the body counts."""

@@ -50,7 +50,8 @@ class Route:
     Attributes:
         name: for the function that serves it. template: its path behind the prefix, as the Functions host writes it.
         answer: what it does. anonymous: it may be asked without a key. methods: it may be asked with these.
-        changes: it is there only where changes are offered.
+        changes: it is there only where changes are offered. own_key: the key for changes alone is enough, and in
+            Functions the host asks for none: that one could be in the address.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Route:
     anonymous: bool = False
     methods: tuple[str, ...] = ("GET", "HEAD")
     changes: bool = False
+    own_key: bool = False
 
     def match(self, path: str) -> str | None:
         """The name in a path, empty if the template has none; None for another path. Nothing is decoded: a poller's
@@ -69,7 +71,7 @@ class Route:
 
 
 class Endpoints:
-    """Answers requests about an application's pollers. Only `changes` changes anything.
+    """Answers requests about an application's pollers. Only `changes` changes anything, and has ticks made.
 
     Args:
         look: the health of an application. names: the pollers that may be named. keys: who may see details.
@@ -94,7 +96,7 @@ class Endpoints:
         self.changes = changes
         self._details = details
         if changes is not None:
-            changes.made = self._forget
+            changes.made = changes.ticks.made = self._forget
 
     def __call__(self, request: Request) -> Answer:
         """The answer to a request of a path below `/api`. Raises nothing that is an Exception."""
@@ -142,6 +144,8 @@ class Endpoints:
     def _routed(self, request: Request, route: Route | None, name: str, *, trusted: bool) -> Answer:
         """Who asks is known before what there is: without a key, all that is not anonymous looks alike."""
         trusted = trusted or self._keys.allow(request)
+        if not trusted and route is not None and route.own_key and self.changes is not None:
+            trusted = self.changes.allow(request)
         if not trusted and (route is None or not route.anonymous):
             return _sign_in() if _is_page(request, route) else refusal(401, "a key is needed", _CHALLENGE)
         if route is None or (route.changes and self.changes is None):
@@ -211,8 +215,18 @@ class Endpoints:
             return _not_found(call.request)
         return self.changes(call.request, call.name)
 
+    def tick(self, call: AdmittedRequest) -> Answer:
+        """One tick now, or what came of the last one that was asked for."""
+        if self.changes is None:
+            return _not_found(call.request)
+        if call.request.method != "POST":
+            return self.changes.ticks.look(call.name)
+        if not self.changes.allow(call.request):
+            return refusal(403, "a tick needs the key for changes, in Authorization: Bearer")
+        return self.changes.ticks.ask(call.name)
+
     def _forget(self, name: str) -> None:
-        """A change of this poller was tried: the page that is loaded next shows what came of it."""
+        """A change or a tick of this poller was tried: the page that is loaded next shows what came of it."""
         self._look.forget()
         if self._details is not None:
             self._details.forget(name)
@@ -276,10 +290,18 @@ ROUTES: tuple[Route, ...] = (
     Route("health", "health", Endpoints.health, anonymous=True),
     Route("pollers", "pollers", Endpoints.pollers),
     Route("poller", "pollers/{name}", Endpoints.poller),
+    Route(
+        "tick",
+        "pollers/{name}/tick",
+        Endpoints.tick,
+        methods=("GET", "HEAD", "POST"),
+        changes=True,
+        own_key=True,
+    ),
     Route("scale", "scale/{name}", Endpoints.scale),
     Route("dashboard", PAGE, Endpoints.dashboard),
     Route("dashboard_poller", f"{PAGE}/{{name}}", Endpoints.dashboard_poller),
     Route("change", "dashboard/{name}/changes", Endpoints.change, methods=("POST",), changes=True),
 )
-"""All endpoints. Below `pollers/`, `scale/` and `dashboard/` stands a poller's name and nothing else, so that no poller
-can be called like an endpoint."""
+"""All endpoints. A name stands only behind `pollers/`, `scale/` and `dashboard/`, so that no poller can be called like
+an endpoint."""

@@ -181,6 +181,17 @@ class Session:
         after, _ = self.basis.begin(known, self.table.settled(after, known), self._is_held)
         return self.lags.count(known, after, cap)
 
+    def clock(self) -> datetime:
+        """See `ports.InspectableSource.clock`."""
+        return datetime.fromisoformat(str(self.database.run(self.table.statements().clock()).rows[0][0]))
+
+    def cursor_before(self, moment: datetime) -> Cursor | None:
+        """See `ports.InspectableSource.cursor_before`."""
+        known = self.table.learn() if self.options.is_timed else None
+        if known is None:
+            return None
+        return Cursor(kind=self.options.cursor_kind, value=render(moment, known.cursor, self.options.zone))
+
     def look_again(self) -> None:
         """At the next read everything is asked again, also what is fixed when a session is opened."""
         self.table.forget()

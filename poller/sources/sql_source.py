@@ -341,6 +341,14 @@ class SqlSource(InspectableSource):
             return self._guard(lambda: session.table_of(rows))
         return session.table_of(rows, asking=False)
 
+    def clock(self) -> datetime:
+        """See `poller.ports.InspectableSource.clock`."""
+        return self._guard(self._session.clock)
+
+    def cursor_before(self, moment: datetime) -> Cursor | None:
+        """See `poller.ports.InspectableSource.cursor_before`."""
+        return self._guard(lambda: self._session.cursor_before(moment))
+
     def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> Checkup:
         """Everything that can be found out about this source before it goes wrong. Reads only; raises nothing of ours.
         `after`: where the checkpoint stands. `utcnow`: this machine's clock."""

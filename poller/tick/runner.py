@@ -39,11 +39,11 @@ class Runner:
         """In a child process too: a tick that runs is the parent's."""
         self._busy = self.context.runtime.lock()
 
-    def tick(self, handler: Handler, *, stop: Event | None = None) -> TickResult:
+    def tick(self, handler: Handler, *, stop: Event | None = None, wait: bool = False) -> TickResult:
         """See `Poller.tick`."""
         check_handler(handler)
         ours = self._busy  # the handler may fork: a copy of it lets go of this one, not of the child's
-        if not ours.acquire(blocking=False):
+        if not ours.acquire(blocking=wait):
             busy = TickResult(outcome="held_elsewhere", error=BUSY_HERE)
             return self._finished(busy)
         with span("poller.tick", name=self.context.name):

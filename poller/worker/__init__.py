@@ -10,6 +10,7 @@
 loops.py      `run`: the one loop, which gives turns and says how each poller ended
 turns.py      whose turn it is: oldest due first, at most half for one server, slices; pure
 course.py     what one poller does with its turn, and when the next is due; slices.py: the `stop` of a tick
+wake.py       the looks between two moments of a schedule, after a row; pure
 crew.py       threads, as many as there are ticks at once
 replicas.py   hints of other processes that run the same pollers; ranking.py: who looks first; pure
 alive.py      a file for liveness probes

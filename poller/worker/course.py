@@ -13,6 +13,7 @@ from poller.model.schedule import BETWEEN, schedule_of
 from poller.tick.result import TickResult
 from poller.worker.ends import Ended, P, Ticking, sentence, tick_failed, trace_of
 from poller.worker.slices import TurnStop
+from poller.worker.wake import Awake, after_look
 
 logger = logging.getLogger("poller")
 
@@ -47,7 +48,8 @@ class Course(Generic[P]):
     Attributes:
         failures: how many ticks in a row raised.
         mismatch: the error, while its checkpoint belongs to another source.
-        scheduled: whether the next turn is due by its schedule, and not because rows were left or a tick failed.
+        scheduled: whether the next turn is due by its schedule, and not because rows came or were left, or a tick
+            failed.
 
     Where the schedule's next moment is more than `BETWEEN` off, the poller is looked at meanwhile, that often and when
     the process starts: its document says whether rows are left, or a moment was missed. The process that left them was
@@ -73,6 +75,8 @@ class Course(Generic[P]):
         """When its schedule falls due, or its pause ends: a turn before that is for what was left or missed."""
         self._nothing_at: str | None = None
         """What `unfinished` said though there was nothing to do."""
+        self._awake: Awake | None = None
+        """Set while looks come sooner than its schedule."""
 
     # --- turns -----------------------------------------------------------------------------------------------------
 
@@ -224,16 +228,32 @@ class Course(Generic[P]):
         return moment if moment == self._moment else self.poller.runtime.utcnow()
 
     def _after_tick(self, result: TickResult) -> datetime:
-        """The schedule's next moment, or before that the end of the pause after a call that failed."""
+        """The schedule's next moment, or before that the one that a row asks for, or the end of the pause after a call
+        that failed."""
         runtime, moment = self.poller.runtime, self.next_scheduled()
+        self._awake = self._wakes(result)
+        if self._awake is not None:
+            return self._sooner(self._awake.pause, moment)
         if result.retry_at is None or self._moment is None:
             return moment
         now, least = runtime.utcnow(), min(1.0, self.poller.options.lease_ttl.total_seconds() / 6)
         pause = max(least, (result.retry_at - now).total_seconds())
         if result.outcome == "backing_off" and result.retry_at <= now:
             pause = LONGEST_WAIT  # its time has not come by the store's clock: that differs from this machine's
-        again = now + timedelta(seconds=pause)
-        if again >= self._moment:
+        return self._sooner(pause, moment)
+
+    def _wakes(self, result: TickResult) -> Awake | None:
+        """The wait for its next turn, if that does not come by its schedule. One that rests means a time of day."""
+        runtime = self.poller.runtime
+        if self.poller.options.wake == "off" or self._schedule.rests(runtime.utcnow()):
+            return None
+        return after_look(self._awake, result, runtime.monotonic())
+
+    def _sooner(self, pause: float, moment: datetime) -> datetime:
+        """The end of a pause that begins now, if that is before `moment`, as the schedule says when the next turn is
+        due."""
+        again = self.poller.runtime.utcnow() + timedelta(seconds=pause)
+        if self._moment is None or again >= self._moment:
             return moment
         self.scheduled = False
         return self._until(again)
@@ -242,7 +262,7 @@ class Course(Generic[P]):
         """After a tick that raised: when a pause is over, which doubles. Its schedule may fall due in the next night
         only, and the moment at which it failed is made up for."""
         runtime = self.poller.runtime
-        self.scheduled = False
+        self.scheduled, self._awake = False, None
         longest = min(LONGEST_BACKOFF, 2.0 ** min(self.failures, 30))
         return self._until(runtime.utcnow() + timedelta(seconds=runtime.jitter(longest / 2, longest)))
 

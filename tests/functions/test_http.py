@@ -20,6 +20,7 @@ from tests.functions import host
 from tests.functions.folder import Folder, add_rows
 from tests.support.http import SECURITY
 from tests.support.schemas import validator
+from tests.support.services import wait_until
 
 SITE = "shop.azurewebsites.net"
 PAGES = {"poller_dashboard", "poller_dashboard_poller"}
@@ -253,13 +254,31 @@ def test_changes_are_a_function_only_where_a_key_is_set(served: Folder, monkeypa
     monkeypatch.setenv("POLLER_HTTP_CHANGES_KEY", CHANGES)
     found = host.functions(served.app())
 
-    assert set(found) == {"orders", *NAMES, "poller_change"}
+    assert set(found) == {"orders", *NAMES, "poller_change", "poller_tick"}
     shown = host.bindings(found["poller_change"])[0]
     assert (shown["route"], shown["authLevel"], shown["methods"]) == ("dashboard/{name}/changes", "FUNCTION", ["POST"])
+    shown = host.bindings(found["poller_tick"])[0]
+    assert (shown["route"], shown["authLevel"]) == ("pollers/{name}/tick", "ANONYMOUS"), "the host takes keys in ?code="
     for wrong in ("short", TOKEN):
         monkeypatch.setenv("POLLER_HTTP_TOKEN", TOKEN)
         monkeypatch.setenv("POLLER_HTTP_CHANGES_KEY", wrong)
         assert set(host.functions(served.app())) == {"orders", *NAMES}
+
+
+def test_a_tick_wakes_a_poller_whose_timer_has_died(served: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLLER_HTTP_CHANGES_KEY", CHANGES)
+    worker, url, route = served.worker(), "/api/pollers/orders/tick", {"name": "orders"}
+
+    def tick(method: str = "POST", **headers: str) -> tuple[int, Any]:
+        status, _, body = ask(worker, "poller_tick", url=url, route=route, method=method, headers=headers)
+        return status, json.loads(body)
+
+    key = {"authorization": f"Bearer {CHANGES}"}
+    assert (tick()[0], tick("GET")[0], tick(**{"x-functions-key": CHANGES})[0]) == (401, 401, 401)
+    assert tick(**key) == (202, {"name": "orders", "state": "running", "last": None})
+    wait_until(lambda: tick("GET", **key)[1]["state"] == "resting")
+    last = tick("GET", **key)[1]["last"]
+    assert (last["outcome"], last["rows"]) == ("delivered", 5)
 
 
 def test_a_pages_cookie_reaches_the_browser_as_it_is_meant(served: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
+
+import typer
 
 from poller_cli import exits
 from poller_cli.session import NamesArgument, Session, VerboseOption
 
 
-def check(session: Session, names: NamesArgument = None, verbose: VerboseOption = False) -> int:
+def check(
+    session: Session,
+    names: NamesArgument = None,
+    latency: Annotated[
+        bool,
+        typer.Option(
+            "--latency",
+            help="Also watch for a minute how late rows become visible, and say which settle would do. It reads the "
+            "newest rows every 50 ms.",
+        ),
+    ] = False,
+    verbose: VerboseOption = False,
+) -> int:
     """Diagnose storage, source and configuration, and suggest fixes. Changes nothing.
 
     Storage, state document, privileges, columns, key, index, plan, NULLs, time zone, clocks, bound, handler, schedule.
@@ -18,13 +33,14 @@ def check(session: Session, names: NamesArgument = None, verbose: VerboseOption 
 
     Example: poller check orders
     """
+    from poller.admin.latency import LASTS
     from poller_cli.output.findings import check_output, screens
     from poller_cli.output.models import CheckOutput
     from poller_cli.terminal.printing import claim_stdout, print_json
 
     out = claim_stdout() if session.json else sys.stdout  # importing a handler may print
     with session.app() as app:
-        checked = app.check(names)
+        checked = app.check(names, latency=LASTS if latency else None)
         if app.config.functions.mode == "queue":
             from poller.dispatch.wiring import findings
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from poller.admin.latency import CHECK
 from poller_cli.output.many import MANY, total
 from poller_cli.output.models import FindingOutput, PollerCheck
 from poller_cli.terminal.layout import columns, wrapped
@@ -52,8 +53,8 @@ def screens(found: Sequence[PollerCheck], session: Session, *, verbose: bool = F
     a line that counts them. `verbose`: a block for each, with all that was looked at."""
     if verbose or len(found) == 1:
         return [screen(one, session, verbose=verbose) for one in found]
-    well = [one.name for one in found if not one.errors and not one.warnings]
-    shown = [screen(one, session) for one in found if one.errors or one.warnings]
+    shown = [screen(one, session) for one in found if _is_shown(one)]
+    well = [one.name for one in found if not _is_shown(one)]
     if well:
         checks = session.command("check", "-v")
         shown.append(_folded(f"{_named(well)} well ({checks} shows what was looked at)", hang=2))
@@ -61,6 +62,11 @@ def screens(found: Sequence[PollerCheck], session: Session, *, verbose: bool = F
         words = {one.name: _verdict(one).partition(" ")[2] for one in found}
         shown.append(_folded(total(words), hang=2))
     return shown
+
+
+def _is_shown(found: PollerCheck) -> bool:
+    """True if something is wrong with a poller, or its answer is what was asked for."""
+    return bool(found.errors or found.warnings) or any(one.check == CHECK for one in found.findings)
 
 
 def _named(names: Sequence[str]) -> str:
@@ -79,7 +85,7 @@ def _verdict(found: PollerCheck) -> str:
 
 def screen(found: PollerCheck, session: Session, *, verbose: bool = False) -> str:
     """One poller's findings, for people: what is wrong, and in one line how much is well; `verbose`: each of them."""
-    shown = [one for one in found.findings if verbose or one.severity != "ok"]
+    shown = [one for one in found.findings if verbose or one.severity != "ok" or one.check == CHECK]
     width = max((len(one.check) for one in shown), default=0)
     counts = [(found.errors, "error"), (found.warnings, "warning")]
     wrong = ", ".join(f"{count} {word}{'s' if count != 1 else ''}" for count, word in counts if count)

@@ -20,6 +20,7 @@ from benchmarks.bound_cost.delay import WAYS, Way, delays
 from benchmarks.bound_cost.sample import sample_ms, sessions
 from benchmarks.dispatch import __main__ as dispatch
 from benchmarks.full_page import __main__ as full_page
+from benchmarks.latency import woken
 from benchmarks.overhead import __main__ as overhead
 from benchmarks.pages import __main__ as pages
 from benchmarks.pages.__main__ import measure
@@ -32,6 +33,7 @@ from benchmarks.scale import __main__ as scale
 from benchmarks.torture import __main__ as torture
 from benchmarks.torture import tables, writers
 from benchmarks.torture.plan import Plan
+from poller.stores import MemoryStore
 from tests.support.azurite import Azurite
 from tests.support.postgres import PostgresServer
 
@@ -52,6 +54,13 @@ def test_a_thread_of_the_writers_that_ends_early_is_reported(tmp_path: Path) -> 
     died = json.loads(ended.stdout)["died"]
     assert set(died) == {"writer 0", "idle"}
     assert "unable to open" in died["idle"]
+
+
+@pytest.mark.parametrize("kind", woken.TABLES)
+def test_each_row_comes_by_the_workers_loop(kind: str, postgres_db: str) -> None:
+    found = woken.measure(postgres_db, MemoryStore(), kind, "auto", 0.05, 2.5)
+    assert found["rows"] > 0
+    assert found["missing"] == 0
 
 
 @pytest.mark.soak

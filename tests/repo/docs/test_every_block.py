@@ -145,7 +145,7 @@ RUN_BY: dict[str, list[str]] = {
         HTTP + "test_a_program_serves_as_shown",
         TIMERS,
         TIMERS,
-        *[HTTP + "test_a_session_beside_poller_run_prints_what_is_shown"] * 2,
+        *[HTTP + "test_a_session_beside_poller_run_prints_what_is_shown"] * 4,
         HTTP + "test_the_line_for_cron_says_what_is_wrong",
         HTTP + "test_the_scalers_address_and_place_exist",
     ],

@@ -20,7 +20,7 @@ from tests.support.services import free_port
 
 PAGE = "docs/http.md"
 RUN, PRINTED, TOKENS, REFUSED, SERVED, *_ = blocks(PAGE)
-CHANGE, NO_PAGE = blocks(PAGE)[7:9]
+TICK, ACCEPTED, CHANGE, NO_PAGE = blocks(PAGE)[7:11]
 
 
 @pytest.fixture
@@ -41,7 +41,9 @@ def test_endpoints_are_those_of_the_page() -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page asks with curl")
 @pytest.mark.parametrize(
-    ("session", "printed"), [(RUN, PRINTED), (TOKENS, REFUSED), (CHANGE, NO_PAGE)], ids=["port", "token", "change"]
+    ("session", "printed"),
+    [(RUN, PRINTED), (TOKENS, REFUSED), (TICK, ACCEPTED), (CHANGE, NO_PAGE)],
+    ids=["port", "token", "tick", "change"],
 )
 def test_a_session_beside_poller_run_prints_what_is_shown(session: Block, printed: Block, shop: Path) -> None:
     text = session.text.replace("8080", str(free_port())).replace(" &\n", " 2>err >out &\n")

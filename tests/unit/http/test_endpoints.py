@@ -329,7 +329,7 @@ def test_a_fault_of_ours_is_500_without_a_traceback(caplog: pytest.LogCaptureFix
 def test_no_route_leaves_its_templates_names_open_to_an_endpoint() -> None:
     """A poller may be called `health`, or `scale`: what stands below `pollers/` and `scale/` is a name and no more."""
     assert [route.template for route in ROUTES] == [
-        "health", "pollers", "pollers/{name}", "scale/{name}", "dashboard", "dashboard/{name}",
+        "health", "pollers", "pollers/{name}", "pollers/{name}/tick", "scale/{name}", "dashboard", "dashboard/{name}",
         "dashboard/{name}/changes",
     ]  # fmt: skip
     named = [poller(name, pending=1) for name in ("health", "pollers", "scale")]
