@@ -18,7 +18,7 @@ import typer
 from poller_cli import exits
 from poller_cli.help import CHANGES, EXAMPLE, Command, Commands, explained, new
 from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command, own_process, poller_names
-from poller_cli.terminal.printing import complain, fault_of_stdout, fix_streams, folded, show_trace
+from poller_cli.terminal.printing import complain, copy_with, fault_of_stdout, fix_streams, folded, say_as, show_trace
 
 if TYPE_CHECKING:
     from poller.ports import Runtime
@@ -237,6 +237,8 @@ def main(arguments: list[str] | None = None) -> None:
 def execute(arguments: list[str], *, runtime: Runtime | None = None) -> int:
     """Run the command; every error becomes one line on stderr, and a traceback only with `--debug`. `runtime`: its
     time, threads and randomness; the real ones if None."""
+    say_as(None)
+    copy_with()
     try:
         code = build()(arguments, prog_name="poller", standalone_mode=False, obj=Session(runtime=runtime))
         sys.stdout.flush()

@@ -239,11 +239,11 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             debug=debug or session.debug,
             words=context.command_path.partition(" ")[2],
         )
-        from poller_cli.terminal.printing import complain, copy_with, say_as
+        from poller_cli.terminal.printing import complain, copy_with
 
         by_default = session.config == Path(os.environ.get("POLLER_CONFIG") or DEFAULT_CONFIG)
-        say_as(None)
-        copy_with(*([] if by_default else ["-c", str(session.config)]))
+        if not by_default:
+            copy_with("-c", str(session.config))
         if session.json or function.__name__ != "run":
             sys.stdout.flush()  # one that is closed is an error before anything is done
         yes = bool(arguments.get("yes")) and arguments.get("confirm") is None

@@ -292,7 +292,8 @@ class SourceOptions(Options):
     """What the times of a column without a zone mean, such as `UTC`; required for such columns."""
 
     allow_dst: bool = False
-    """Accept a `cursor_time_zone` with daylight saving time, in which an hour happens twice each autumn."""
+    """Accept a `cursor_time_zone` with daylight saving time: rows of the hour that comes twice each autumn
+    wait until its second time."""
 
     pk_columns: tuple[Column, ...] = Field(default=(), min_length=1)
     """The columns that identify a row: unique together and NOT NULL. Required, unless `capture` is true."""

@@ -4,18 +4,20 @@ The child is started once and kept for the next batches; a killed one is replace
 handler's module, is not a time of the handler's: else one that starts slowly would be cut, and started again, for ever.
 What the parent knows of the lease is copied to the child every few hundredths of a second, so `batch.lost`,
 `batch.check()` and `batch.remaining()` work there. The child ends itself if a stopped parent does not end it at the
-lease's deadline.
+lease's deadline, and if its parent is gone; on Linux also if it was stopped itself meanwhile.
 
 The child leads a session of its own: what the handler started, programs and processes, is in it, and ends with it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import multiprocessing.process
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -45,6 +47,8 @@ OVERDUE = 1.0
 """Seconds after the lease's deadline in which the parent may still end the child; then the child ends itself."""
 _SHIELDED = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
 """Ctrl-C and service managers signal whole groups; the parent drains, and ends the child itself."""
+_PR_SET_PDEATHSIG = 1
+"""Of Linux's prctl: the signal at the end of the parent."""
 _NUMBER = 8
 """Bytes of the number that a request and its answer begin with."""
 
@@ -339,6 +343,8 @@ def _serve(connection: Connection, until: _Shared) -> None:
     """The child: one batch after the other, until the parent is gone."""
     if hasattr(os, "setsid"):
         os.setsid()
+    if sys.platform == "linux":
+        _continue_without_parent()
     _shield()
     working = threading.Event()
     watch = (until, working, os.getppid())
@@ -384,6 +390,14 @@ def _unshield() -> None:
     for number in _SHIELDED:
         if signal.getsignal(number) is _shrug:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def _continue_without_parent() -> None:
+    """Have the kernel continue this process (SIGCONT) when its parent ends: one that is stopped then could not see
+    that it has to end. The end of the parent's thread that started it comes as the same signal, which does nothing
+    to a process that runs."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
 
 
 def _watch(until: _Shared, working: threading.Event, began_with: int) -> None:

@@ -22,7 +22,7 @@ from poller.model.cursor import Cursor, CursorKind
 from poller.model.limits import LONGEST_CURSOR
 from poller.ports import Bound
 from poller.sources.columns import Column, Family
-from poller.sources.columns.moments import floor_to, iso_text, parse_utc, remembered, to_zone, unit_of
+from poller.sources.columns.moments import floor_to, iso_text, lowest_from, parse_utc, remembered, unit_of
 from poller.sources.options import Options
 
 SHOWS_HOLDER_AFTER = 2.0
@@ -189,12 +189,13 @@ def _text(clock: datetime) -> str:
 
 def render(moment: datetime, column: Column, zone: tzinfo | None) -> str:
     """An instant in a column's own form: rounded down to the column's precision and one unit less, because a column
-    that holds fewer digits rounds to the nearest (sources.md). `zone`: what naive values mean."""
+    that holds fewer digits rounds to the nearest (sources.md). `zone`: what naive values mean; of an hour that its
+    clocks show twice the beginning, until they show it for the second time."""
     offset = None if column.form is None else column.form.offset()
     if column.form is not None and offset is not None:
         return column.form.below((moment.astimezone(UTC) + offset).replace(tzinfo=None))
     zoned = column.family is Family.TIMESTAMPTZ and column.form is None
-    local = moment.astimezone(UTC) if zoned else to_zone(moment, zone or UTC)
+    local = moment.astimezone(UTC) if zoned else lowest_from(moment, zone or UTC)
     if column.form is not None:
         return column.form.below(local)
     if column.family is Family.DATE:

@@ -96,7 +96,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
     if not options.allow_dst and isinstance(options.zone, ZoneInfo) and has_daylight_saving(options.zone):
         raise ConfigError(
             f"`cursor_time_zone` is {options.cursor_time_zone!r}, whose clocks are set back once a year: rows written"
-            " in the hour that then repeats can be skipped.",
+            " in the hour that then repeats wait until it repeats, and come in the order of the times that they show.",
             key="cursor_time_zone",
             next_step="Store UTC, or accept it with `allow_dst = true`.",
         )

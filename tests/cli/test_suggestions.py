@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from poller_cli.main import build
@@ -74,3 +76,11 @@ def test_without_a_configuration_it_says_what_to_type_first(project: Project) ->
     out = project.run().out
     assert out.startswith("There is no poller.toml here. To write one: poller init; to see it work: poller demo.")
     assert "\nLook     status, watch " in out
+
+
+def test_a_word_names_no_file_of_an_earlier_command(project: Project) -> None:
+    console = ran(project)
+    other = project.folder / "other.toml"
+    shutil.copy(project.folder / "poller.toml", other)
+    assert console.run("-c", str(other), "status").code == 0
+    assert console.run("stauts").error == "poller: no command 'stauts'. Did you mean: poller status? See: poller --help"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, timedelta, tzinfo
+from datetime import UTC, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 from poller.model.cursor import Cursor
@@ -37,7 +37,7 @@ def time_zone(subject: Subject) -> list[Finding]:
             warn(
                 "time_zone",
                 f"{name} has no zone and holds times of {zone.key} (allow_dst): rows written in the hour that repeats"
-                " each autumn can be skipped.",
+                f" each autumn {'can be skipped' if subject.options.bound == 'none' else 'wait until it repeats'}.",
                 f"Store UTC in {name}, or use a type with a zone.",
             )
         )
@@ -93,7 +93,8 @@ def future(subject: Subject) -> list[Finding]:
         return []
     statements = session.table.statements()
     now = subject.utcnow() + timedelta(seconds=subject.ahead.seconds)
-    text = render(now + timedelta(seconds=APART), known.cursor, subject.options.zone)
+    zone = timezone(now.astimezone(subject.options.zone or UTC).utcoffset() or timedelta())
+    text = render(now + timedelta(seconds=APART), known.cursor, zone)
     count = 0
     for interval in statements.ranges(Cursor(kind=subject.options.cursor_kind, value=text), None):
         count += int(subject.run(*statements.lag(interval, CAP)).rows[0][0])

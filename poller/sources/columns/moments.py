@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
+_MINUTE = timedelta(minutes=1)
 _FORM = re.compile(
     r"\d{4}-\d\d-\d\d(?:(?P<sep>[T ])\d\d:\d\d(?P<sec>:\d\d(?:\.(?P<frac>\d+))?)?(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII,
@@ -160,11 +162,25 @@ def parse_utc(text: str, zone: tzinfo | None) -> datetime | None:
         return None
 
 
-def to_zone(moment: datetime, zone: tzinfo) -> datetime:
-    """What the clocks of `zone` show at that instant, naive."""
-    return moment.astimezone(zone).replace(tzinfo=None)
+def lowest_from(moment: datetime, zone: tzinfo) -> datetime:
+    """The lowest time that the clocks of `zone` show at that instant or later, naive. While they show an hour for the
+    first time that will come a second time, that is the beginning of this hour."""
+    local = moment.astimezone(zone)
+    shown = local.replace(tzinfo=None)
+    if local.fold or not _comes_twice(shown, zone):
+        return shown
+    shown = shown.replace(second=0, microsecond=0)
+    while _comes_twice(shown - _MINUTE, zone):
+        shown -= _MINUTE
+    return shown
 
 
+def _comes_twice(shown: datetime, zone: tzinfo) -> bool:
+    first, second = (shown.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+    return first is not None and second is not None and first > second
+
+
+@cache
 def has_daylight_saving(zone: ZoneInfo) -> bool:
     """True if the zone's clocks are ever set back from 2020 on: local times then repeat."""
     first = datetime(2020, 1, 1, tzinfo=UTC)

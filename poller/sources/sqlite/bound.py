@@ -15,6 +15,7 @@ from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -26,7 +27,7 @@ from poller.databases.samplers import Remembering, Sample
 from poller.ports import Bound
 from poller.sources.bound import Rule, render
 from poller.sources.columns import quoted
-from poller.sources.columns.moments import iso_text
+from poller.sources.columns.moments import has_daylight_saving, iso_text
 from poller.sources.options import Options
 from poller.sources.sampler import Asked, Sampler, greatest
 from poller.sources.sqlite.file import is_own, lifted
@@ -71,8 +72,14 @@ class _WriteLock(Remembering):
     def _taken(self, connection: Connection) -> Bound:
         """While a writer holds the lock."""
         clock, asked, rule = self._clock(connection), self._asked, self._rule
-        below = render(clock - rule.behind, asked.column, asked.options.zone)
-        highest = connection.execute(asked.highest_below, {"below": below}).scalar()
+        zone, highest = asked.options.zone, None
+        known: datetime | None = clock
+        if isinstance(zone, ZoneInfo) and has_daylight_saving(zone):
+            # A row committed before may show a later time than the writer's: only its beginning counts.
+            known = self._free
+        if known is not None:
+            below = render(known - rule.behind, asked.column, zone)
+            highest = connection.execute(asked.highest_below, {"below": below}).scalar()
         form = asked.column.form
         return Bound(
             kind=rule.kind,

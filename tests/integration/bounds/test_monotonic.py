@@ -41,6 +41,45 @@ def test_rounded_down_and_one_unit_less_in_the_columns_form(column: Column, zone
     assert render(NOON, column, zone) == expected
 
 
+BERLIN, NEW_YORK = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "expected"),
+    [
+        (BERLIN, "2026-10-24T23:59:59", "2026-10-25 01:59:58"),
+        (BERLIN, "2026-10-25T00:00:00", "2026-10-25 01:59:59"),
+        (BERLIN, "2026-10-25T00:40:07", "2026-10-25 01:59:59"),
+        (BERLIN, "2026-10-25T00:59:59", "2026-10-25 01:59:59"),
+        (BERLIN, "2026-10-25T01:00:00", "2026-10-25 01:59:59"),
+        (BERLIN, "2026-10-25T01:40:07", "2026-10-25 02:40:06"),
+        (BERLIN, "2026-03-29T00:59:59", "2026-03-29 01:59:58"),
+        (BERLIN, "2026-03-29T01:00:01", "2026-03-29 03:00:00"),
+        (NEW_YORK, "2026-11-01T05:30:00", "2026-11-01 00:59:59"),
+        (NEW_YORK, "2026-11-01T06:30:00", "2026-11-01 01:29:59"),
+        (NEW_YORK, "2026-03-08T07:00:01", "2026-03-08 03:00:00"),
+        (ZoneInfo("Australia/Lord_Howe"), "2026-04-04T14:45:00", "2026-04-05 01:29:59"),
+    ],
+)
+def test_an_hour_that_the_clocks_show_twice_is_read_when_it_repeats(zone: ZoneInfo, at: str, expected: str) -> None:
+    column = Column("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00:00"))
+    assert render(datetime.fromisoformat(f"{at}+00:00"), column, zone) == expected
+
+
+@pytest.mark.parametrize("zone", [BERLIN, NEW_YORK])
+def test_no_row_is_stamped_below_what_was_read_in_the_year_of_a_zone(zone: ZoneInfo) -> None:
+    """At each quarter of an hour: the bound does not go back, and what is stamped from then on lies above it."""
+    column = Column("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00:00"))
+    instants = [datetime(2026, 1, 1, tzinfo=UTC) + n * timedelta(minutes=15) for n in range(366 * 96)]
+    bounds = [render(at, column, zone) for at in instants]
+    assert bounds == sorted(bounds)
+    stamped = [f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S}" for at in instants]
+    lowest = stamped[-1]
+    for bound, stamp in zip(reversed(bounds), reversed(stamped), strict=True):
+        lowest = min(lowest, stamp)
+        assert bound < lowest
+
+
 def _sample(oldest: int | None, clock: int, held_by: str | None = None, reason: str | None = None) -> Sample:
     now = NOON.replace(second=clock)
     return Sample(now, now, None if oldest is None else NOON.replace(second=oldest), held_by, reason)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
@@ -45,6 +46,26 @@ def test_rows_go_on_while_writers_never_leave_the_lock(sqlite_url: str) -> None:
         add(sqlite_url, 2)
         with session(sqlite_url, "begin immediate", "insert into stamped (id) values (3)"):
             assert ids(reader) == [1]
+
+
+def test_where_an_hour_repeats_a_row_before_a_writer_is_no_bound_of_it(sqlite_url: str) -> None:
+    """What was committed before may show the later time."""
+    zone = ZoneInfo("Europe/Berlin")
+    with session(sqlite_url, "create table stamped (id integer primary key not null, updated_at text not null)"):
+        pass
+    with source(sqlite_url, cursor_time_zone=zone.key, allow_dst=True) as reader:
+        with session(sqlite_url, "insert into stamped values (1, '2026-01-01 00:00:00.000')"):
+            pass
+        assert ids(reader) == [1]
+        now = datetime.now(UTC).astimezone(zone).replace(tzinfo=None)
+        first, second = (f"{at.isoformat(' ', 'milliseconds')}" for at in (now, now - timedelta(minutes=30)))
+        with session(sqlite_url, f"insert into stamped values (2, '{first}')"):
+            pass
+        with session(sqlite_url) as writer:
+            writer.exec_driver_sql("begin immediate")
+            writer.exec_driver_sql(f"insert into stamped values (3, '{second}')")
+            assert 2 not in ids(reader)
+            writer.exec_driver_sql("commit")
 
 
 def test_the_lock_is_let_go(sqlite_url: str) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,27 @@ def test_a_program_ends_with_a_parent_that_was_killed(
     parent.signal(signal.SIGKILL)
     parent.end()
     wait_until(lambda: all(gone(one) for one in started), "the child and its program end")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system signals a child at its parent's end")
+def test_a_child_that_is_stopped_ends_with_a_parent_that_was_killed(
+    fleets: Callable[..., Fleet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the program that it started."""
+    monkeypatch.setenv(children.FOLDER, str(tmp_path))
+    fleet = fleets(options='isolation = "process"', handler="tests.resilience.kills.children:waits_for_a_program")
+    fleet.insert(1, 10)
+    parent = fleet.start(name="only")
+    wait_until((tmp_path / "pid").exists, "the handler works", seconds=60)
+    child, program = _noted(tmp_path, "pid"), _noted(tmp_path, "program")
+    os.kill(child, signal.SIGSTOP)
+    try:
+        parent.signal(signal.SIGKILL)
+        parent.end()
+        wait_until(lambda: gone(child) and gone(program), "the child and its program end")
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
 
 
 def test_a_child_ends_at_the_deadline_though_its_parent_is_stopped(fleets: Callable[..., Fleet]) -> None:
