@@ -81,7 +81,7 @@ def _write_on(
             runtime.last = ""
             account.others_before = other.writes
             try:
-                file.write(copy, lambda state, now: state, deadline=runtime.monotonic() + bench.ttl)
+                file.write(copy, lambda state, now: state, deadline=runtime.monotonic() + file.timing.ttl)
             except Conflict:
                 account.lost.append(runtime.last)
             except OutcomeUnknown:
