@@ -83,8 +83,8 @@ format: $(DEV)  ## let ruff format and mend what it can
 	$(BIN)/ruff check --fix $(CODE)
 
 pins: $(DEV)  ## compile the requirements files (PINS=--upgrade takes the newest versions)
-	$(PIP) install pip-tools
-	$(BIN)/python scripts/pins.py $(PINS)
+	$(PIP) install uv
+	$(BIN)/python -m scripts.pins $(PINS)
 
 wheel: $(DEV)  ## build dist/*.whl
 	$(BIN)/python -m build --no-isolation --wheel

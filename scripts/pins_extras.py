@@ -1,7 +1,7 @@
 """Write deploy/extras/NAME.txt: what an extra adds to the image (`docker build --build-arg EXTRAS=NAME`), each file by
 its hash.
 
-Run as `python scripts/pins_extras.py`, after `scripts/pins.py --hashes`. The versions are those of
+Run as `python scripts/pins_extras.py`, after `python -m scripts.pins --hashes`. The versions are those of
 requirements-dev.txt, with which the tests ran. Named are the wheels for the image's Python on Linux, x86_64 and
 aarch64; nothing is built from source there. No address is written. A package is one line, so that one which two extras
 need is easily named once.

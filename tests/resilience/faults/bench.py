@@ -15,7 +15,7 @@ from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, State, decode
 from poller.model.timing import Timing
 from poller.observability import Emitter, PollerEvent
-from poller.ports import Found, Runtime, StateStore
+from poller.ports import Found, Runtime, StateStore, Timeout
 from poller.runtime import SystemRuntime
 from poller.stores import BlobStore
 from tests.resilience.faults.proxy import FaultProxy
@@ -23,6 +23,19 @@ from tests.support.azurite import Azurite
 from tests.support.documents import SOURCE, hold_to_schemas
 
 NAME = "state/shop/orders.json"
+PATIENT = Timeout(connect=30, read=30)
+"""For a request whose answer a test waits for, however slow the machine is."""
+
+
+class Unhurried(Timing):
+    """A lease that no slow machine lets run out, with the short attempts of one of 6 s: silence costs a second."""
+
+    __slots__ = ()
+
+    @property
+    def attempt(self) -> Timeout:
+        """See `Timing.attempt`."""
+        return Timing(ttl=6, heartbeat=1.5).attempt
 
 
 class Brisk(SystemRuntime):
@@ -55,8 +68,8 @@ FAILURE = DeliveryError(type="ValueError", message="no", batch_id="batch_1")
 
 
 def _read(file: StateFile) -> Copy | None:
-    """As the next ticks would where a read does not come through: a machine may be busy for a second."""
-    for _ in range(4):
+    """As the next ticks would where a read does not come through: a machine may be busy for a second or more."""
+    for _ in range(30):
         with contextlib.suppress(StoreUnavailable):
             return file.read()
     return file.read()
@@ -65,12 +78,13 @@ def _read(file: StateFile) -> Copy | None:
 @dataclass
 class Bench:
     """One document behind the proxy, in a blob, in a table, or in what `open_at` opens at an address (`address`: past
-    the proxy). `file` and `tenure` make more users of it; each has a memory of its own."""
+    the proxy). `file` and `tenure` make more users of it; each has a memory of its own. `ttl`: of the lease, if a test
+    is about its end."""
 
     azurite: Azurite | None
     proxy: FaultProxy
     container: str
-    ttl: float = 6.0
+    ttl: float | None = None
     events: list[PollerEvent] = field(default_factory=list)
     tables: bool = False
     open_at: Callable[[str], StateStore] | None = None
@@ -108,7 +122,7 @@ class Bench:
             app_name="shop",
             poller_name="orders",
             runtime=runtime or Brisk(),
-            timing=Timing(ttl=self.ttl, heartbeat=self.ttl / 4),
+            timing=Timing(self.ttl, self.ttl / 4) if self.ttl else Unhurried(ttl=600, heartbeat=150),
             emit=Emitter([self.events.append]),
         )
 
@@ -121,7 +135,7 @@ class Bench:
 
     def truth(self) -> State:
         """The document as the server has it, held against its schema."""
-        found = self.store(direct=True).read(NAME)
+        found = self.store(direct=True).read(NAME, timeout=PATIENT)
         assert isinstance(found, Found)
         hold_to_schemas([(NAME, found.body)])
         return decode(found.body, location=NAME)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poller.model.document import State
 from tests.resilience.faults import fault
-from tests.resilience.faults.bench import NAME, Bench, commit, cursor
+from tests.resilience.faults.bench import NAME, PATIENT, Bench, commit, cursor
 from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.operations import Operation
 from tests.resilience.faults.plan import Script
@@ -48,7 +48,7 @@ def one_fault(bench: Bench, operation: Operation, kind: Fault) -> None:
     bench.proxy.plan = script = Script([kind])
     operation.act(tenure)
     assert not script.left
-    bench.proxy.release("late")
+    bench.proxy.release("late", PATIENT.read)
     bench.proxy.settle()
     _happened_once(bench, operation, before)
     if operation.ends:
@@ -74,11 +74,11 @@ def _happened_once(bench: Bench, operation: Operation, before: State) -> None:
 def one_fault_of_the_create(bench: Bench, kind: Fault) -> None:
     """A copy that landed answers the resend with a conflict, which is no loss either."""
     # Makes the container or table, and is what a store tries at its first write.
-    bench.store().write("other", b"{}", if_tag=None)
+    bench.store().write("other", b"{}", if_tag=None, timeout=PATIENT)
     bench.proxy.plan = script = Script([kind])
     tenure = bench.acquire()
     assert not script.left
-    bench.proxy.release("late")
+    bench.proxy.release("late", PATIENT.read)
     bench.proxy.settle()
     assert bench.truth().lease.fencing_token == tenure.fencing_token == 1
     tenure.release(give_back=False)

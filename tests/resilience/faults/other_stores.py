@@ -20,7 +20,7 @@ STORES = tuple(_SERVERS)
 
 
 @contextmanager
-def elsewhere(store: str, request: pytest.FixtureRequest, *, ttl: float = 6.0) -> Iterator[Bench]:
+def elsewhere(store: str, request: pytest.FixtureRequest, *, ttl: float | None = None) -> Iterator[Bench]:
     """A bench of that store, in a table, bucket or container of its own."""
     if store == "tables":
         pytest.importorskip("azure.data.tables", reason="needs the extra table")
@@ -35,7 +35,7 @@ def elsewhere(store: str, request: pytest.FixtureRequest, *, ttl: float = 6.0) -
         made.close()
 
 
-def _made(server: Azurite | Moto | CosmosServer, proxy: FaultProxy, ttl: float) -> Bench:
+def _made(server: Azurite | Moto | CosmosServer, proxy: FaultProxy, ttl: float | None) -> Bench:
     if isinstance(server, Azurite):
         return Bench(server, proxy, server.table_name(), ttl=ttl, tables=True)
     if isinstance(server, Moto):

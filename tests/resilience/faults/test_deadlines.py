@@ -12,21 +12,22 @@ from tests.resilience.faults import fault
 from tests.resilience.faults.bench import Bench, Passing, commit, cursor
 from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.operations import OPERATIONS, Operation
-from tests.resilience.faults.plan import STATE_READS, STATE_WRITES, Always, FirstOf, NoFaults, Script
+from tests.resilience.faults.plan import STATE_READS, STATE_WRITES, Always, FirstOf, Match, NoFaults, Script
 from tests.resilience.faults.request import Request
 
 
 class Ageing:
-    """Every write gets the fault, and takes two seconds of the runtime's time."""
+    """Each matching request gets the fault, and takes a third of the lease of the runtime's time."""
 
-    def __init__(self, fault: Fault, runtime: Passing) -> None:
+    def __init__(self, fault: Fault, runtime: Passing, match: Match = STATE_WRITES) -> None:
         self.fault = fault
         self.runtime = runtime
+        self.match = match
 
     def __call__(self, request: Request, /) -> Fault | None:
-        if not STATE_WRITES(request):
+        if not self.match(request):
             return None
-        self.runtime.passes(2.0)
+        self.runtime.passes(200.0)
         return self.fault
 
 
@@ -37,7 +38,7 @@ def test_a_commit_without_any_answer_is_unknown_at_the_deadline(bench: Bench, ap
     tenure = bench.acquire(bench.file(runtime=runtime))
     bench.proxy.reset()
     unanswered = fault.reset_after if applied else fault.reset_before
-    bench.proxy.plan = FirstOf(Ageing(unanswered(), runtime), Always(fault.drop_before(), STATE_READS))
+    bench.proxy.plan = FirstOf(Ageing(unanswered(), runtime), Ageing(fault.drop_before(), runtime, STATE_READS))
     with pytest.raises(CommitError):
         commit(tenure, cursor(7), release=True)
     assert tenure.remaining() == 0

@@ -9,7 +9,7 @@ import pytest
 
 from poller.errors import StoreUnavailable
 from tests.resilience.faults import fault
-from tests.resilience.faults.bench import NAME, Bench
+from tests.resilience.faults.bench import NAME, PATIENT, Bench
 from tests.resilience.faults.laws import ANY_WRITE, FAULTS, one_fault, one_fault_of_the_create
 from tests.resilience.faults.operations import OPERATIONS, Operation
 from tests.resilience.faults.other_stores import STORES, elsewhere
@@ -67,19 +67,19 @@ def test_elsewhere_one_fault_of_the_create_is_one_document(empty: Bench, kind: s
 @pytest.mark.parametrize("empty", ["s3", "cosmos"], indirect=True)
 def test_a_read_and_a_write_are_one_request_each(empty: Bench) -> None:
     empty.acquire().release(give_back=True)
-    found = empty.store().read(NAME)
+    found = empty.store().read(NAME, timeout=PATIENT)
     empty.proxy.reset()
-    empty.store().read(NAME, unless=found.tag)  # type: ignore[union-attr]
-    empty.store().write(NAME, b"{}", if_tag=found.tag)  # type: ignore[union-attr]
+    empty.store().read(NAME, unless=found.tag, timeout=PATIENT)  # type: ignore[union-attr]
+    empty.store().write(NAME, b"{}", if_tag=found.tag, timeout=PATIENT)  # type: ignore[union-attr]
     assert empty.proxy.counts() == {"GET": 1, "PUT": 1}
 
 
 @pytest.mark.parametrize("empty", ["s3"], indirect=True)
 def test_an_idle_read_of_s3_is_answered_without_the_document(empty: Bench) -> None:
     empty.acquire().release(give_back=True)
-    found = empty.store().read(NAME)
+    found = empty.store().read(NAME, timeout=PATIENT)
     empty.proxy.reset()
-    empty.store().read(NAME, unless=found.tag)  # type: ignore[union-attr]
+    empty.store().read(NAME, unless=found.tag, timeout=PATIENT)  # type: ignore[union-attr]
     (asked,) = empty.proxy.requests
     assert (asked.request.method, asked.status) == ("GET", 304)
 
@@ -87,13 +87,13 @@ def test_an_idle_read_of_s3_is_answered_without_the_document(empty: Bench) -> No
 @pytest.mark.parametrize("empty", ["s3"], indirect=True)
 def test_a_409_is_sure_that_nothing_was_written(empty: Bench) -> None:
     store = empty.store()
-    tag = store.write(NAME, b"{}", if_tag=None).tag
+    tag = store.write(NAME, b"{}", if_tag=None, timeout=PATIENT).tag
     empty.proxy.plan = Script([fault.conflict()])
     with pytest.raises(StoreUnavailable) as refused:
-        store.write(NAME, b"1", if_tag=tag)
+        store.write(NAME, b"1", if_tag=tag, timeout=PATIENT)
     assert not refused.value.sent
     assert "may or may not" not in str(refused.value)
-    store.write(NAME, b"1", if_tag=tag)
+    store.write(NAME, b"1", if_tag=tag, timeout=PATIENT)
 
 
 @pytest.mark.parametrize("empty", ["s3"], indirect=True)
@@ -102,9 +102,9 @@ def test_an_answer_of_s3_cut_inside_its_head_is_no_answer(empty: Bench) -> None:
     for step in range(0, 100, 10):
         empty.proxy.plan = Script([fault.truncated(step / 100)])
         with pytest.raises(StoreUnavailable):
-            store.write("state/shop/cut.json", b"{}", if_tag=tag)
+            store.write("state/shop/cut.json", b"{}", if_tag=tag, timeout=PATIENT)
         [tag] = empty.proxy.requests[-1].etags
     empty.proxy.plan = NoFaults()
     empty.proxy.plan = Script([fault.truncated(0.5)], STATE_READS)
     with pytest.raises(StoreUnavailable):
-        store.read("state/shop/cut.json")
+        store.read("state/shop/cut.json", timeout=PATIENT)

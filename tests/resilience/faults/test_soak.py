@@ -10,6 +10,7 @@ import base64
 import json
 import threading
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,7 +82,7 @@ def _write_on(
             runtime.last = ""
             account.others_before = other.writes
             try:
-                file.write(copy, lambda state, now: state, deadline=runtime.monotonic() + bench.ttl)
+                file.write(copy, lambda state, now: state, deadline=runtime.monotonic() + file.timing.ttl)
             except Conflict:
                 account.lost.append(runtime.last)
             except OutcomeUnknown:
@@ -108,6 +109,11 @@ def _chain(proxy: FaultProxy) -> list[State]:
         for etag in record.etags:
             assert record.request.if_match not in versions, "one version was replaced twice"
             versions[record.request.if_match] = (etag, State.model_validate(_document(record.request.body)))
+    return in_line(versions)
+
+
+def in_line(versions: dict[str | None, tuple[str, State]]) -> list[State]:
+    """The versions in order, each by the tag that it replaced."""
     chain: list[State] = []
     at: str | None = next(key for key in versions if key not in {etag for etag, _ in versions.values()})
     while at in versions:
@@ -127,6 +133,19 @@ def _soak_on(bench: Bench, *, seed: int, writes: int) -> dict[str, int]:
     bench.acquire().release(give_back=True)
     proxy.reset()
     proxy.plan = plan = Seeded(seed, pace=0.05)
+
+    def chain() -> list[State]:
+        proxy.settle()
+        return _chain(proxy)
+
+    return hold_to_account(bench, writes, chain, plan.given, plan.to_json())
+
+
+def hold_to_account(
+    bench: Bench, writes: int, chain: Callable[[], list[State]], given: Counter[str], summary: str
+) -> dict[str, int]:
+    """Two writers until they made so many writes under the faults that are in force. `chain`: every version that the
+    server had, in order, once nothing is on its way any more. `given`: the faults. `summary`: how to play it again."""
     accounts = [Account(), Account()]
     enough = threading.Event()
     errors: list[BaseException] = []
@@ -141,13 +160,10 @@ def _soak_on(bench: Bench, *, seed: int, writes: int) -> dict[str, int]:
     enough.set()
     for thread in threads:
         thread.join(30)
-    proxy.settle()
-    assert not errors, f"{errors} under {plan.to_json()}"
-    chain = _chain(proxy)
-    applied = Counter(state.write_ids[-1] for state in chain)
+    assert not errors, f"{errors} under {summary}"
+    applied = Counter(state.write_ids[-1] for state in chain())
     done = {one for account in accounts for one in account.done}
     lost = {one for account in accounts for one in account.lost}
-    summary = f"seed {seed}: {plan.to_json()}"
     assert max(applied.values()) == 1, f"at most one copy of a write lands; {summary}"
     assert not lost & applied.keys(), f"false losses under {summary}"
     assert not done - applied.keys(), f"false successes under {summary}"
@@ -156,7 +172,7 @@ def _soak_on(bench: Bench, *, seed: int, writes: int) -> dict[str, int]:
         "done": len(done),
         "lost": len(lost),
         "unknown": sum(len(account.unknown) for account in accounts),
-        "faults": sum(plan.given.values()),
+        "faults": sum(given.values()),
         "resolved": bench.emitted("write_resolved"),
     }
 

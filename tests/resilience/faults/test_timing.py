@@ -110,9 +110,9 @@ def test_a_truncated_document_is_never_taken_for_whole(proxy: FaultProxy, blob: 
 def test_a_dribbling_answer_outlasts_the_read_timeout_and_is_whole(proxy: FaultProxy, direct: BlobClient) -> None:
     seed(direct)
     hasty = BlobClient.from_connection_string(
-        proxy.connection_string, direct.container_name, direct.blob_name, retry_total=0, read_timeout=0.3
+        proxy.connection_string, direct.container_name, direct.blob_name, retry_total=0, read_timeout=2
     )
-    proxy.plan = Script([fault.dribble(0.001)], STATE_READS)
+    proxy.plan = Script([fault.dribble(0.006)], STATE_READS)
     assert content(hasty) == OLD
     proxy.plan = Script([fault.dribble(0.2, "drip")], STATE_READS)
     with ThreadPoolExecutor(1) as pool:

@@ -170,6 +170,21 @@ def _ledger_is_good(fleet: Fleet, rows: int, killed: dict[int, Worker], mode: Mo
     assert all(before < after for before, after in pairwise(tokens)), tokens
 
 
+def _summary(name: str, fleet: Fleet, takeovers: list[float]) -> str:
+    """The figures of a drain, for whoever reads the test's output."""
+    batches: dict[int, set[str]] = {}
+    repeated = fleet.repeated()
+    for _, token, batch in repeated:
+        batches.setdefault(token, set()).add(batch)
+    return (
+        f"{name}: {len(takeovers)} kills, {len(fleet.handled())} rows handled, {len(repeated)} repeated in "
+        f"{sum(map(len, batches.values()))} batches, {max(map(len, batches.values()), default=0)} after one kill at "
+        f"most, takeover after {min(takeovers):.1f} to "
+        f"{max(takeovers):.1f} s (mean {sum(takeovers) / len(takeovers):.1f}); the longest: "
+        f"{[round(one, 1) for one in sorted(takeovers)[-5:]]}"
+    )
+
+
 def _chance() -> random.Random:
     """The instants of the kills: by the seed in POLLER_TEST_SEED, or one of its own; printed either way."""
     seed = int(os.environ.get("POLLER_TEST_SEED") or random.SystemRandom().randrange(1_000_000))
@@ -210,7 +225,9 @@ def test_elsewhere_too_kills_lose_no_row(
 ) -> None:
     mode = MODES["each"]
     fleet = fleets(options=_options(TIMING, mode), pace=mode.pace, **_state(store, request))
-    assert len(_drain_under_kills(fleet, TIMING, rows=10_000, rounds=3, chance=_chance(), mode=mode)) == 3
+    takeovers = _drain_under_kills(fleet, TIMING, rows=10_000, rounds=3, chance=_chance(), mode=mode)
+    assert len(takeovers) == 3
+    print(_summary(store, fleet, takeovers))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -225,14 +242,4 @@ def test_many_rounds_of_sigkill_lose_no_row(fleets: Callable[..., Fleet], rounds
     chosen = MODES[mode]
     fleet = fleets(options=_options(TIMING, chosen), pace=chosen.pace)
     takeovers = _drain_under_kills(fleet, TIMING, rows=rows, rounds=rounds, chance=_chance(), mode=chosen)
-    batches: dict[int, set[str]] = {}
-    repeated = fleet.repeated()
-    for _, token, batch in repeated:
-        batches.setdefault(token, set()).add(batch)
-    print(
-        f"{mode}: {rounds} kills, {len(fleet.handled())} rows handled, {len(repeated)} repeated in "
-        f"{sum(map(len, batches.values()))} batches, {max(map(len, batches.values()), default=0)} after one kill at "
-        f"most, takeover after {min(takeovers):.1f} to "
-        f"{max(takeovers):.1f} s (mean {sum(takeovers) / len(takeovers):.1f}); the longest: "
-        f"{[round(one, 1) for one in sorted(takeovers)[-5:]]}"
-    )
+    print(_summary(mode, fleet, takeovers))
