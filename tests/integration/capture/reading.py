@@ -27,6 +27,7 @@ class Replica:
         self.breaks: list[str] = []
         self.ops: list[str] = []
         self.changes: list[int] = []
+        self.named: set[Key] = set()
         self._key = key
 
     def __call__(self, batch: Batch) -> None:
@@ -41,8 +42,17 @@ class Replica:
         self.changes.append(row[CHANGE])
         if op == "T":
             self.rows.clear()
+        if op == "B":
+            self.named = set()
+        if op == "E":
+            self.rows = {name: row for name, row in self.rows.items() if name in self.named}
+        if op in "TBE":
             return
+        self.named.add(key)
         before = self.rows.get(key)
+        if op == "R":
+            self.rows[key] = values
+            return
         if old is not None and before is not None and before != old:
             self.breaks.append(f"change {row[CHANGE]}: {op} of {key} was not what the replica has")
         if op in "UD" and before is None:
