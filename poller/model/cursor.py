@@ -71,6 +71,14 @@ class Cursor(BaseModel):
         found = (self.model_extra or {}).get(_SNAPSHOT)
         return None if found is None else Snapshot.model_validate(found)
 
+    @property
+    def read(self) -> dict[str, KeyValue] | None:
+        """Behind a row that a snapshot read: its key in the table, as texts; None behind a change."""
+        snapshot, tie = self.snapshot, self.tiebreaker
+        if snapshot is None or snapshot.after is None or not tie or str(next(iter(tie.values()))) == self.value:
+            return None
+        return {name: str(value) for name, value in snapshot.after.items()}
+
     def within(self, snapshot: Snapshot | None) -> Self:
         """The same place in a snapshot; None: in none."""
         if snapshot is not None:

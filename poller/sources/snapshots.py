@@ -211,8 +211,8 @@ class Snapshots:
         base = max(_last(after), _tie(after))
         cursors = []
         for number, place in enumerate(given, 1):
-            is_last = not rest and number == len(given)
-            passed = Snapshot(after=chunk.keys[-1 if is_last else place], done=is_last and chunk.ends)
+            done = chunk.ends and not rest and number == len(given)
+            passed = Snapshot(after=chunk.keys[place], done=done)
             cursors.append(self._made(chunk.high - 1, max(base, chunk.high - 1) + number, passed))
         keys = self._captured.keys(rows)
         return Page(rows, cursors, empty.bound, keys, facts=empty.facts, more=True)
