@@ -124,8 +124,17 @@ class Cursor(BaseModel):
     def __str__(self) -> str:
         place = self.value
         if self.tiebreaker is None:
-            return f"{place} (at or after)"
-        return f"{place} / " + ", ".join(f"{k}={v}" for k, v in self.tiebreaker.items())
+            return f"{place} (at or after{self._in_snapshot()})"
+        return f"{place} / " + ", ".join(f"{k}={v}" for k, v in self.tiebreaker.items()) + self._in_snapshot()
+
+    def _in_snapshot(self) -> str:
+        """For people."""
+        snapshot = self.snapshot
+        if snapshot is None:
+            return ""
+        if snapshot.after is None:
+            return ", snapshot at its beginning"
+        return ", snapshot behind " + ", ".join(f"{name}={value}" for name, value in snapshot.after.items())
 
 
 def text_size(text: str) -> int:
