@@ -136,9 +136,7 @@ class Changes(ABC):
     read: ClassVar[str]
     """The columns that a change has and a row of the table has not, as expressions; SQL for `sqlalchemy.text`."""
 
-    def rows(
-        self, relation: str, installed: Installed, after: Values | None, limit: int
-    ) -> tuple[str, dict[str, Any]]:
+    def rows(self, relation: str, installed: Installed, after: Values | None, limit: int) -> tuple[str, dict[str, Any]]:
         """A SELECT of rows of the table by their key, and its parameters: each as a change with the operation R, whose
         id is its place in the result, from 1. `relation`: as for `selects`. `after`: a place as `place` has it.
 

@@ -238,7 +238,9 @@ class SqlSource(InspectableSource):
         self._refuse_foreign(until)
         return self._page(after, limit, until, again=False, lag_cap=lag_cap)
 
-    def _page(self, after: Cursor | None, limit: int, until: Cursor | None, *, again: bool, lag_cap: int | None) -> Page:
+    def _page(
+        self, after: Cursor | None, limit: int, until: Cursor | None, *, again: bool, lag_cap: int | None
+    ) -> Page:
         def work() -> Page:
             if after is not None and after.snapshot is not None and until is None and self.captured:
                 return self._snapshots.page(after, limit, again=again)

@@ -15,7 +15,6 @@ from poller.model.handover import Mode, Plan
 from poller.model.row_ids import id_of_frequent_texts, id_of_key, id_of_values
 from poller.ports import KeyedCursors, Page, Row, Source, TextKeys
 
-
 _READ = "R"
 """Before the key of a row that a snapshot read: a later snapshot's row of this key is a newer version, a change is
 none."""

@@ -43,9 +43,9 @@ def reset(
         str,
         typer.Option(
             "--to",
-                metavar="PLACE",
-                help="beginning, snapshot, here, a cursor value, a file or a backup.",
-                show_default=False,
+            metavar="PLACE",
+            help="beginning, snapshot, here, a cursor value, a file or a backup.",
+            show_default=False,
         ),
     ],
     pk: _PK = None,

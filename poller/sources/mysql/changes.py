@@ -88,9 +88,7 @@ class MySqlChanges(Changes):
     def _bound(self, parameter: str, name: str, value: Any, installed: Installed) -> tuple[str, Any]:
         return f":{parameter}", _reader(installed.columns[name])(value)
 
-    def rows(
-        self, relation: str, installed: Installed, after: Values | None, limit: int
-    ) -> tuple[str, dict[str, Any]]:
+    def rows(self, relation: str, installed: Installed, after: Values | None, limit: int) -> tuple[str, dict[str, Any]]:
         """See `Changes.rows`."""
         for name in installed.key:
             found = _TYPE.match(installed.columns[name].lower())

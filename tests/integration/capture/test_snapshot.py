@@ -170,7 +170,11 @@ def test_it_goes_on_where_another_process_left_it(orders: Captured) -> None:
 
 
 def test_a_batch_that_failed_comes_again_and_what_was_written_since(orders: Captured) -> None:
-    kept, replica, fails = poller(orders, start_from="snapshot", batch_size=3, retry_backoff="1ms", retry_backoff_max="1ms"), Replica(), [4]
+    kept, replica, fails = (
+        poller(orders, start_from="snapshot", batch_size=3, retry_backoff="1ms", retry_backoff_max="1ms"),
+        Replica(),
+        [4],
+    )
 
     def handle(batch: Batch) -> None:
         if any(row[OP] == "R" and row["id"] == 40 for row in batch) and fails[0]:
@@ -287,7 +291,9 @@ def test_a_key_of_several_columns(fixture: str, request: pytest.FixtureRequest) 
     made = Captured(request.getfixturevalue(fixture))
     made.run("CREATE TABLE orders (a varchar(9) NOT NULL, b int NOT NULL, note text, PRIMARY KEY (a, b))")
     rows = [(a, b) for a in ("", "a", "a'b", "b:c", "z") for b in (-1, 2, 30)]
-    made.run("INSERT INTO orders VALUES " + ", ".join("('{}', {}, 'x')".format(a.replace("'", "''"), b) for a, b in rows))
+    made.run(
+        "INSERT INTO orders VALUES " + ", ".join("('{}', {}, 'x')".format(a.replace("'", "''"), b) for a, b in rows)
+    )
     made.install()
     kept, seen = poller(made, start_from="snapshot", batch_size=2), list[tuple[str, int]]()
     drained(kept, lambda batch: seen.extend((row["a"], row["b"]) for row in batch if row[OP] == "R"))
