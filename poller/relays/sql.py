@@ -156,15 +156,15 @@ class SqlRelay(Relay[SqlSettings]):
             return
         if upsert.empty is None:
             raise NotTaken(
-                f'A snapshot of the source table begins, and mode is "insert", for which the {target.place} would have rows '
-                'that are no changes: set start_from = "beginning" or "now" and reset the poller there'
+                f'A snapshot of the source table begins, and mode is "insert": the {target.place} would have rows that '
+                'are no changes. Set start_from to "beginning" or "now", and reset the poller there'
             )
         if self.settings.on_snapshot == "delete":
             return
         if connection.execute(select(literal(1)).select_from(upsert.empty.table).limit(1)).first() is not None:
             raise retry_later(
-                f'a snapshot of the source table begins, and on_snapshot is "stop": the {target.place} has rows, of which '
-                'some may be in the source no longer. Empty it, or set on_snapshot = "delete" in the relay'
+                f'a snapshot of the source table begins, and on_snapshot is "stop": the {target.place} has rows, and '
+                'some of them may be in the source no longer. Empty it, or set on_snapshot = "delete" in the relay'
             )
 
     @staticmethod

@@ -53,8 +53,8 @@ class SqlSettings(Options):
     carries out no later change until this is `delete`."""
 
     on_snapshot: Literal["delete", "stop"] = "stop"
-    """If a snapshot of a captured table begins and the target has rows, of which some may be in the table no longer:
-    `delete` empties the target first; `stop` leaves it as it is, and carries out nothing until it is empty, or this is
+    """If a snapshot of a captured table begins and the target has rows, some perhaps no longer in the table: `delete`
+    empties the target first; `stop` leaves it as it is, and carries out nothing until it is empty, or this is
     `delete`."""
 
     timeout: PositiveDuration = timedelta(seconds=60)

@@ -213,8 +213,8 @@ class Captured:
             f"{self.installed.what}: {missed} before change {number}: rows may have changed without a trace.",
             table=changes.table,
             change=number,
-            next_step=f"Run {changes.install}, then begin a snapshot: poller reset {changes.poller} --to snapshot. Or bring"
-            " the target in line with the table yourself, and go on behind it:"
+            next_step=f"Run {changes.install}, then begin a snapshot: poller reset {changes.poller} --to snapshot. Or"
+            " bring the target in line with the table yourself, and go on behind it:"
             f" poller reset {changes.poller} --to {number} --pk id={number} --allow-skip",
         )
 
@@ -234,6 +234,6 @@ class Captured:
             f"{installed.what}: changes up to {pruned} were pruned, and the checkpoint is {reached}: {gone} gone.",
             table=changes.table,
             change=reached,
-            next_step=f"Begin a snapshot: poller reset {changes.poller} --to snapshot. Or bring the target in line with the"
-            f" table yourself, and go on behind them: poller reset {changes.poller} --to {pruned} --pk id={pruned}",
+            next_step=f"Begin a snapshot: poller reset {changes.poller} --to snapshot. Or bring the target in line with"
+            f" the table yourself, and go on behind them: poller reset {changes.poller} --to {pruned} --pk id={pruned}",
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,7 +42,8 @@ class _Chunk:
 
     Attributes:
         after: the key behind which it was read. keys: of its rows. low, high: see above.
-        ends: no row was behind it. read_at: the place of the connection. kept: places of the rows that are delivered; None until that is known.
+        ends: no row was behind it. read_at: the place of the connection.
+        kept: places of the rows that are delivered, once `is_settled`.
     """
 
     after: dict[str, Any] | None
@@ -52,7 +53,8 @@ class _Chunk:
     high: int
     ends: bool
     read_at: Hashable
-    kept: Sequence[int] | None = field(default=None)
+    kept: Sequence[int] = ()
+    is_settled: bool = False
 
     def place(self, last: int, snapshot: Snapshot) -> int | None:
         """Which of its rows comes next; None if it does not serve: its rows are passed, or older than `last`."""
@@ -119,25 +121,19 @@ class Snapshots:
     def page(self, after: Cursor, limit: int, *, again: bool) -> Page:
         """The page behind a cursor in a snapshot: its beginning (B), changes, rows of the table (R), or its end (E).
         Empty if a chunk waits for open transactions, or there is nothing to do. Raises: as `Session.page`."""
-        snapshot = after.snapshot or Snapshot()
-        last = _last(after)
+        snapshot, last = after.snapshot or Snapshot(), _last(after)
         if snapshot.after is None and after.tiebreaker is None:
             return self._whole("B", after, snapshot)
         if snapshot.done:
             return self._whole("E", after, None)
         patience: float | None = None
         while True:
-            chunk, here = self._chunk, self._session.database.place()
-            at = None if chunk is None or chunk.read_at != here else chunk.place(last, snapshot)
-            if chunk is None or at is None:
-                if self._turns > 0:
-                    self._turns -= 1
-                    page = self._changes(after, limit, snapshot, again=again)
-                    if page.rows or page.again is not None:
-                        return page
-                    self._turns = 0
-                chunk, at = self._read(last, snapshot, limit), 0
-                self._chunk = chunk
+            chunk, at = self._held(last, snapshot)
+            if chunk is None:
+                page = self._between(after, limit, snapshot, again=again)
+                if page is not None:
+                    return page
+                chunk = self._chunk = self._read(last, snapshot, limit)
             page = self._changes(after, limit, snapshot, until=chunk.high)
             if page.rows or page.again is not None:
                 return page
@@ -147,16 +143,31 @@ class Snapshots:
                     return page
                 self._sleep(_PAUSE)
                 continue
-            if chunk.kept is None and (kept := self._kept(chunk)) is None:
+            if not self._settled(chunk):
                 self._chunk = None  # its changes were pruned meanwhile
                 continue
-            chunk.kept = kept if chunk.kept is None else chunk.kept
-            places = [place for place in chunk.kept if place >= at]
-            if places:
+            if places := [place for place in chunk.kept if place >= at]:
                 return self._rows(after, chunk, places, limit, page)
             if chunk.ends:
                 return self._whole("E", after, None)
             snapshot, self._chunk = Snapshot(after=chunk.keys[-1]), None
+
+    def _held(self, last: int, snapshot: Snapshot) -> tuple[_Chunk | None, int]:
+        """The chunk that was read already, and which of its rows comes next; none if it does not serve."""
+        chunk, here = self._chunk, self._session.database.place()
+        at = None if chunk is None or chunk.read_at != here else chunk.place(last, snapshot)
+        return (None, 0) if at is None else (chunk, at)
+
+    def _between(self, after: Cursor, limit: int, snapshot: Snapshot, *, again: bool) -> Page | None:
+        """A page of changes that may come before the next chunk; None if the chunk's turn has come."""
+        if not self._turns:
+            return None
+        self._turns -= 1
+        page = self._changes(after, limit, snapshot, again=again)
+        if page.rows or page.again is not None:
+            return page
+        self._turns = 0
+        return None
 
     # ------------------------------------------------------------------------------------------------------- a chunk
 
@@ -182,9 +193,11 @@ class Snapshots:
         rows = self._session.database.run(table.statements().highest()).rows
         return int(rows[0][0]) if rows else None
 
-    def _kept(self, chunk: _Chunk) -> Sequence[int] | None:
-        """Places of the rows whose key is in none of the changes below `high` that the chunk may have seen in part;
-        none after one that is not of one row. None if such changes are gone."""
+    def _settled(self, chunk: _Chunk) -> bool:
+        """Leave out the rows whose key is in a change below `high` that the chunk may have seen in part; all of them
+        if one is not of one row. False if such changes are gone."""
+        if chunk.is_settled:
+            return True
         keys = {head.key for head in chunk.rows.heads}
         named: set[tuple[str | None, ...]] = set()
         low, high = self._at(chunk.low), self._at(chunk.high)
@@ -199,8 +212,10 @@ class Snapshots:
                 break
             low = page.cursors[-1]
         if self._captured.pruned_through() >= chunk.low:
-            return None
-        return [place for place, head in enumerate(chunk.rows.heads) if head.key not in named]
+            return False
+        chunk.kept = [place for place, head in enumerate(chunk.rows.heads) if head.key not in named]
+        chunk.is_settled = True
+        return True
 
     def _rows(self, after: Cursor, chunk: _Chunk, places: Sequence[int], limit: int, empty: Page) -> Page:
         """Rows of a chunk, from the first of these places on. `empty`: the page of changes that found none."""

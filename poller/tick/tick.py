@@ -394,8 +394,8 @@ class Tick:
         waiting, most = len(state.aside) + len(state.quarantine), self.options.max_quarantined
         if chosen.alone:
             return (
-                f"the table was emptied, or a snapshot of it begins or ends, and {waiting} earlier rows wait, which must "
-                f"not be delivered after that. Settle them: poller quarantine list {self.context.name}"
+                f"the table was emptied, or a snapshot begins or ends, and {waiting} earlier rows wait, which must not "
+                f"be delivered after that. Settle them: poller quarantine list {self.context.name}"
             )
         full = "their cursors leave no space in the state document" if waiting < most else f"max_quarantined is {most}"
         return (

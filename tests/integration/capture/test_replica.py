@@ -73,9 +73,9 @@ def follow(made: Captured, seconds: float, steps: Sequence[Step], *, writers: in
 def follow_snapshots(
     made: Captured, seconds: float, steps: Sequence[Step], *, writers: int, begins: Sequence[str], lanes: int = 1
 ) -> None:
-    """Snapshot after snapshot, each in several ticks with a source of their own."""
+    """Snapshot after snapshot; every third tick has a source of its own."""
     made.install()
-    store, replica, snapshots = MemoryStore(), Locked(), 0
+    store, replica, snapshots, ticks = MemoryStore(), Locked(), 0, 0
     kept = poller(made, store, start_from="snapshot", batch_size=4, concurrency=lanes)
     kept.tick(replica)
     with written(made, seconds, steps, writers=writers, begins=begins) as is_written:
@@ -84,9 +84,11 @@ def follow_snapshots(
             if "E" in replica.ops:
                 snapshots += 1
                 replica.ops.clear()
-                kept.reset("snapshot", allow_skip=True)
-            kept.close()
-            kept = poller(made, store, batch_size=4, concurrency=lanes, max_batches_per_tick=7 * lanes)
+                kept.reset("snapshot")
+            ticks += 1
+            if ticks % 3 == 0:
+                kept.close()
+                kept = poller(made, store, batch_size=4, concurrency=lanes, max_batches_per_tick=7 * lanes)
     while kept.tick(replica).outcome != "idle":
         pass
     kept.close()

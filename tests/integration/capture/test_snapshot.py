@@ -1,7 +1,8 @@
-"""`start_from = "snapshot"`: the rows of the table, in chunks between the changes, and what ends the target's others."""
+"""`start_from = "snapshot"`: the rows of the table, in chunks between the changes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from poller import Batch, Poller
 from poller.errors import CaptureGap, ConfigError
 from poller.model.captured import AT, CHANGE, OLD, OP
 from poller.ports import Found
-from poller.sources import snapshots
+from poller.sources import SqlSource, snapshots
 from poller.stores import MemoryStore
 from tests.integration.capture.captured import Captured
 from tests.integration.capture.reading import Replica, poller, source
@@ -170,11 +171,8 @@ def test_it_goes_on_where_another_process_left_it(orders: Captured) -> None:
 
 
 def test_a_batch_that_failed_comes_again_and_what_was_written_since(orders: Captured) -> None:
-    kept, replica, fails = (
-        poller(orders, start_from="snapshot", batch_size=3, retry_backoff="1ms", retry_backoff_max="1ms"),
-        Replica(),
-        [4],
-    )
+    at_once = {"retry_backoff": "1ms", "retry_backoff_max": "1ms"}
+    kept, replica, fails = poller(orders, start_from="snapshot", batch_size=3, **at_once), Replica(), [4]
 
     def handle(batch: Batch) -> None:
         if any(row[OP] == "R" and row["id"] == 40 for row in batch) and fails[0]:
@@ -223,8 +221,6 @@ def test_a_row_in_quarantine_is_replayed_as_it_was_read(in_file: Captured) -> No
 
 
 def document(store: MemoryStore) -> dict[str, Any]:
-    import json
-
     found = store.read("state/shop/orders.json")
     assert isinstance(found, Found)
     read: dict[str, Any] = json.loads(found.body)
@@ -271,7 +267,7 @@ def test_rows_have_the_reserved_columns(orders: Captured) -> None:
 
 
 def test_changes_that_were_pruned_before_the_chunk_was_compared_with_them(
-    in_file: Captured, monkeypatch: pytest.MonkeyPatch
+    in_file: Captured,
 ) -> None:
     """The chunk is read again: what it may have seen in part is not known any more."""
     of, made = source(in_file, start_from="snapshot"), in_file
@@ -315,15 +311,11 @@ def test_a_key_that_no_snapshot_can_follow_is_refused(mariadb_db: str) -> None:
 
 
 def test_a_table_that_is_not_captured_has_none() -> None:
-    from poller.sources import SqlSource
-
     with pytest.raises(ConfigError, match="needs capture"):
         SqlSource("sqlite://", table="orders", cursor_column="id", pk_columns=["id"], start_from="snapshot")
 
 
 def test_a_source_without_one_refuses_the_reset(sqlite_url: str) -> None:
-    from poller.sources import SqlSource
-
     engine = sa.create_engine(sqlite_url)
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT)")
