@@ -171,7 +171,7 @@ def test_it_goes_on_where_another_process_left_it(orders: Captured) -> None:
 
 
 def test_a_batch_that_failed_comes_again_and_what_was_written_since(orders: Captured) -> None:
-    at_once = {"retry_backoff": "1ms", "retry_backoff_max": "1ms"}
+    at_once: dict[str, Any] = {"retry_backoff": "1ms", "retry_backoff_max": "1ms"}
     kept, replica, fails = poller(orders, start_from="snapshot", batch_size=3, **at_once), Replica(), [4]
 
     def handle(batch: Batch) -> None:
