@@ -122,11 +122,10 @@ def test_an_emptied_table_stops_before_it_until_deleting_is_chosen(target: Engin
 def test_a_snapshot_begins_in_an_empty_target(target: Engine, made: Made) -> None:
     stopping = made()
     stopping(batch([change(1, "I", 1, "stale")]))
-    begins = batch([change(2, "B")])
-    result = called(stopping, begins)
+    result = called(stopping, batch([change(2, "B")]))
     assert (result.end, rows_of(target)) == ("later", [(1, "stale")])
     assert 'set on_snapshot = "delete"' in str(result.error)
-    assert called(made(on_snapshot="delete"), begins).error is None
+    assert called(made(on_snapshot="delete"), batch([change(2, "B")])).error is None
     assert called(stopping, batch([change(3, "R", 2, "b")])).error is None
     assert called(stopping, batch([change(4, "E")])).error is None
     assert rows_of(target) == [(2, "b")]
