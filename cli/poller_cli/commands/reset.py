@@ -44,7 +44,7 @@ def reset(
         typer.Option(
             "--to",
             metavar="PLACE",
-            help="beginning, snapshot, here, a cursor value, a file or a backup.",
+            help="beginning, snapshot, here, a value, a file or a backup.",
             show_default=False,
         ),
     ],
@@ -56,9 +56,8 @@ def reset(
 ) -> int:
     """Move the checkpoint, to go on elsewhere. Shows how many rows come again or never, asks, and keeps a backup.
 
-    beginning delivers every row again; snapshot, of a captured table, each row as it is now and then its changes; here
-    goes on from the same row, under a new fencing token; a value of the cursor column, with --pk, goes on right after
-    that row; a file or a backup goes back to the checkpoint in it.
+    beginning delivers every row again; snapshot a captured table's rows, then changes; here goes on from the same row,
+    under a new token; a value, with --pk, right after that row; a file or a backup goes back to its checkpoint.
 
     Example: poller reset orders --to 2026-04-07T01:23:45 --pk id=12093
 
