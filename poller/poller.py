@@ -422,7 +422,7 @@ class Poller:
 
     def reset(
         self,
-        to: Cursor | Literal["beginning"],
+        to: Cursor | Literal["beginning", "snapshot"],
         *,
         allow_skip: bool = False,
         break_lease: bool = False,
@@ -435,7 +435,8 @@ class Poller:
         state document, one is made there, above every fencing token that left a trace.
 
         Args:
-            to: `"beginning"`, so that every row is delivered again, or a cursor: the rows after it are delivered next.
+            to: `"beginning"`, so that every row is delivered again; `"snapshot"`, so that a captured table's rows are
+                delivered as they are, and then its changes; or a cursor: the rows after it are delivered next.
             allow_skip: also where rows would never be delivered, or that is not known: if there is no document.
             break_lease: also while a worker holds the lease: fence it, and let no worker start for one `lease_ttl`.
             reason, by, dry_run: as of `pause`.

@@ -299,7 +299,8 @@ class Page:
     ordering key and the database's text of their values (failures.md, rule 8); None: the key columns serve. `table`:
     the rows as a table, with `format = "arrow"`. `facts`: what the cursors rest on (`Source.facts`); `again`: None
     if the page begins at the cursor that was asked for; `lag`: see `Source.page`. `barrier`: its one row concerns rows
-    of every key, so that it is handled while no other row is in hand or waits.
+    of every key, so that it is handled while no other row is in hand or waits. `more`: rows are behind it, though it
+    is not full.
     """
 
     rows: Sequence[Row]
@@ -311,6 +312,7 @@ class Page:
     again: TieAgain | None = None
     lag: Lag | None = None
     barrier: bool = False
+    more: bool = False
 
     def part(self, first: int, end: int) -> Page:
         """The rows from `first` to before `end`, as a page."""
@@ -322,6 +324,7 @@ class Page:
             None if self.table is None else self.table.slice(first, end),
             self.facts,
             self.again,
+            more=self.more,
         )
 
     def take(self, positions: Sequence[int]) -> Page:
@@ -366,6 +369,11 @@ class Source(ABC):
         `now` is the present bound with `tiebreaker=None`, meaning at or after (design, "The state document").
         Raises: SourceError (a value the column does not take), SourceUnavailable.
         """
+
+    def begin_snapshot(self) -> Cursor | None:
+        """The cursor from which all rows of a captured table are delivered, beside its changes; None if this source has
+        no snapshot. Raises: as `page`."""
+        return None
 
     @abstractmethod
     def page(self, after: Cursor | None, limit: int, *, lag_cap: int | None = None) -> Page:

@@ -34,6 +34,7 @@ class Reset(Change):
     Attributes:
         to: the row to go on after; None: the beginning. token_at_least: for the document's fencing token.
         here: `to` is where the document stands: what a worker that holds the lease has in hand is not committed.
+        snapshot: `to` is where a snapshot of the table begins now.
 
     Raises: WrongArgument (`token_at_least`).
     """
@@ -41,17 +42,20 @@ class Reset(Change):
     to: Cursor | None
     token_at_least: int = 0
     here: bool = False
+    snapshot: bool = False
 
     def __post_init__(self) -> None:
         whole(self.token_at_least, "token_at_least", least=0, most=HIGHEST_TOKEN)
 
     @property
     def kind(self) -> str:
-        return "reset-to-beginning" if self.to is None else "reset-to-cursor"
+        return "reset-to-beginning" if self.to is None and not self.snapshot else "reset-to-cursor"
 
     def looked(self, on: Changing) -> tuple[Reset, Base]:
         """Raises: StoreError; with `here` FingerprintMismatch, if the cursor is of another kind or key than the source
-        has."""
+        has. With `snapshot` WrongArgument, if the source has none; SourceUnavailable, SourceError."""
+        if self.snapshot:
+            return replace(self, to=_snapshot(on.poller)), on.operator.file.read() or Recovery(on.operator)
         if not self.here:
             return self, on.operator.file.read() or Recovery(on.operator)
         copy = on.operator.look()
@@ -63,6 +67,8 @@ class Reset(Change):
 
     def effect(self, on: Changing, state: State) -> Effect:
         foreign = is_foreign(state, on.source)
+        if self.snapshot:
+            return uncounted("each row of the table is delivered, and then what is written from now on", BACK)
         return measure(on.poller.source, state.checkpoint.cursor, self.to, foreign=foreign)
 
     def differences(self, on: Changing, state: State) -> Sequence[FieldDifference]:
@@ -79,7 +85,18 @@ class Reset(Change):
         return made_again(on, recovery, start, self.transition(on), effect=effect)
 
 
-def reset_to(poller: WiredPoller, to: Cursor | Literal["beginning"], *, token_at_least: int = 0) -> Reset:
+def _snapshot(poller: WiredPoller) -> Cursor:
+    """Where a snapshot begins. Raises: as `Reset.looked`."""
+    to = poller.source.begin_snapshot()
+    if to is None:
+        raise WrongArgument(
+            f"to: {poller.name!r} has no snapshot: its source is not a captured table (capture = true).",
+            next_step=f"To deliver every row again: poller reset {poller.name} --to beginning",
+        )
+    return to
+
+
+def reset_to(poller: WiredPoller, to: Cursor | Literal["beginning", "snapshot"], *, token_at_least: int = 0) -> Reset:
     """The reset to a place that a program names.
 
     Raises: WrongArgument, for what is neither a place nor a value of the columns; FingerprintMismatch, for a cursor of
@@ -91,8 +108,10 @@ def reset_to(poller: WiredPoller, to: Cursor | Literal["beginning"], *, token_at
             keys = None if to.tiebreaker is None else {name: str(value) for name, value in to.tiebreaker.items()}
             to = typed_cursor(poller.source, clean(to.value, "to"), keys, "to")
         return Reset(to, token_at_least)
+    if to == "snapshot":
+        return Reset(None, token_at_least, snapshot=True)
     if to != "beginning":
-        raise WrongArgument(f'to: {shown(to)} is neither a Cursor nor "beginning".')
+        raise WrongArgument(f'to: {shown(to)} is neither a Cursor nor "beginning" or "snapshot".')
     return Reset(None, token_at_least)
 
 

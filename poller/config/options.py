@@ -303,8 +303,9 @@ class SourceOptions(Options):
     meaning in it."""
 
     start_from: StartFrom = "beginning"
-    """Where the very first tick starts: `beginning`, `now`, or a value of the cursor column. Afterwards the
-    checkpoint decides. If the schedule has pauses of more than five minutes, `now` is when the poller is first looked
+    """Where the very first tick starts: `beginning`, `now`, or a value of the cursor column; for a captured table
+    `beginning`, `now`, or `snapshot`, which delivers its rows first (docs/capture.md). Afterwards the checkpoint
+    decides. If the schedule has pauses of more than five minutes, `now` is when the poller is first looked
     at, soon after its process starts."""
 
     on_null_cursor: Literal["fail", "skip"] = "fail"
@@ -364,6 +365,9 @@ class SourceOptions(Options):
         if self.query is not None and self.schema_name is not None:
             raise PydanticCustomError("table_or_query", "goes with table; name it inside query", {"key": "schema"})
         if not self.capture:
+            if str(self.start_from) == "snapshot":
+                reason = "is snapshot, which needs capture = true"
+                raise PydanticCustomError("capture", "{reason}", {"key": "start_from", "reason": reason})
             for key in ("cursor_column", "pk_columns"):
                 if key not in self.model_fields_set:
                     raise PydanticCustomError("missing", "is missing", {"key": key})
@@ -382,10 +386,8 @@ class SourceOptions(Options):
             reason = "does not go with capture = true: every change of a table is read"
         if self.format == "arrow":
             given, reason = ["format"], "is arrow, and the changes of a captured table are rows: remove it"
-        if str(self.start_from) == "snapshot":
-            given, reason = ["start_from"], "is snapshot, which is not there yet: use beginning or now"
-        elif str(self.start_from) not in ("beginning", "now"):
-            given, reason = ["start_from"], "must be beginning or now for a captured table"
+        if str(self.start_from) not in ("snapshot", "beginning", "now"):
+            given, reason = ["start_from"], "must be snapshot, beginning or now for a captured table"
         if given:
             raise PydanticCustomError("capture", "{reason}", {"key": given[0], "reason": reason})
         return self

@@ -103,7 +103,7 @@ def commit(
     checkpoint = state.checkpoint.model_copy(
         update={
             # Other programs' fields in the cursor and the metadata survive, as everywhere.
-            "cursor": cursor if former is None else cursor.model_copy(update=former.model_extra or {}),
+            "cursor": cursor.with_fields_of(former),
             "last_successful_batch_id": batch_id,
             "updated_at": now,
             "metadata": {**state.checkpoint.metadata, **metadata},
@@ -123,7 +123,7 @@ def tie_begun(state: State, cursor: Cursor, facts: Mapping[str, Any] | None) -> 
     have now, or to the same effect; from now on it rests on `facts`. What was kept of the tie was compared in the
     former order too. Generation and position stay: no operator moved it."""
     former = state.checkpoint.cursor
-    cursor = cursor if former is None else cursor.model_copy(update=former.model_extra or {})
+    cursor = cursor.with_fields_of(former)
     checkpoint = state.checkpoint.model_copy(update={"cursor": cursor})
     delivery = state.delivery.model_copy(update={"window": None, "lanes": None})
     begun = {"checkpoint": checkpoint, "delivery": delivery, "facts": None if facts is None else dict(facts)}

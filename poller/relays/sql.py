@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from poller import forks
 from poller.errors import ConfigError, PollerError
 from poller.handler.batch import Batch
-from poller.model.captured import OP
+from poller.model.captured import CHANGE, OP
 from poller.model.finding import Finding, error
 from poller.ports import Row
 from poller.relays.base import Relay
@@ -62,6 +62,11 @@ class _Named:
             return False
         self.fail(row, "an earlier row of the same key failed")
         return True
+
+
+def _is_change(row: Row) -> bool:
+    """True for a row of a captured table; another table may have a column `_op` too."""
+    return OP in row and CHANGE in row
 
 
 class SqlRelay(Relay[SqlSettings]):
@@ -129,6 +134,7 @@ class SqlRelay(Relay[SqlSettings]):
         upsert = target.upsert(tuple(batch.rows[0]))
         with target.engine.begin() as connection, fenced(connection, batch) as fresh:
             self._check_truncate(upsert, fresh, target)
+            self._check_snapshot(connection, upsert, fresh, target)
             steps = self._steps(batch, upsert, fresh)
             if not steps or self._in_one_go(connection, upsert, steps):
                 return
@@ -140,6 +146,25 @@ class SqlRelay(Relay[SqlSettings]):
             raise retry_later(
                 f'the source table was emptied (TRUNCATE), and on_truncate is "stop": the {target.place} is left as it '
                 'is, and no later change is carried out. Set on_truncate = "delete" in the relay to empty it too'
+            )
+
+    def _check_snapshot(self, connection: Connection, upsert: Upsert, rows: Sequence[Row], target: Target) -> None:
+        """Raises: RetryLater, if a snapshot begins and the target has rows that are not to be deleted."""
+        from sqlalchemy import literal, select
+
+        if not any(_is_change(row) and row[OP] == "B" for row in rows):
+            return
+        if upsert.empty is None:
+            raise NotTaken(
+                f'A snapshot of the source table begins, and mode is "insert": the {target.place} would have rows that '
+                'are no changes. Set start_from to "beginning" or "now", and reset the poller there'
+            )
+        if self.settings.on_snapshot == "delete":
+            return
+        if connection.execute(select(literal(1)).select_from(upsert.empty.table).limit(1)).first() is not None:
+            raise retry_later(
+                f'a snapshot of the source table begins, and on_snapshot is "stop": the {target.place} has rows, and '
+                'some of them may be in the source no longer. Empty it, or set on_snapshot = "delete" in the relay'
             )
 
     @staticmethod

@@ -52,6 +52,11 @@ class SqlSettings(Options):
     """If a captured table was emptied (TRUNCATE), `delete` empties the target too; `stop` leaves it as it is, and
     carries out no later change until this is `delete`."""
 
+    on_snapshot: Literal["delete", "stop"] = "stop"
+    """If a snapshot of a captured table begins and the target has rows, some perhaps no longer in the table: `delete`
+    empties the target first; `stop` leaves it as it is, and carries out nothing until it is empty, or this is
+    `delete`."""
+
     timeout: PositiveDuration = timedelta(seconds=60)
     """The time that a statement may take, and how long the transaction of a worker that was stopped may stay open, if
     the server has such limits."""

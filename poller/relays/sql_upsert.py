@@ -42,13 +42,13 @@ class Upsert:
     largest: int | None = None
 
     def step(self, row: Row) -> Step | None:
-        """What is done for a row: a delete for D, an emptied table for T, nothing for B and E, else the upsert. Raises:
+        """What is done for a row: a delete for D, an emptied table for T and B, nothing for E, else the upsert. Raises:
         as `values`; ValueError, for an operation that is not known."""
         op = "U" if self.delete is None else op_of(row)
         if op == "D" and self.delete is not None:
             key = {f"key_{at}": self._value(row, name) for at, name in enumerate(self.key_columns)}
             return Step(row, self.delete, key)
-        if op == "T" and self.empty is not None:
+        if op in "TB" and self.empty is not None:
             return Step(row, self.empty, {})
         return None if op in WHOLE_TABLE else Step(row, self.statement, self.values(row))
 

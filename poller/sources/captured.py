@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, overload
 
 from poller.databases.capture import Refusal
 from poller.errors import CaptureGap, SourceError
-from poller.model.captured import AT, CHANGE, OLD, OP, TX
+from poller.model.captured import AT, CHANGE, OLD, OP, TX, Op
 from poller.model.cursor import Cursor, KeyValue
 from poller.ports import FreshRows, Page
 from poller.sources.changes import Changes, Head, Installed
@@ -146,9 +147,35 @@ class Captured:
         heads = [self.changes.head(record, installed) for record in records]
         return ChangedRows(records, heads, lambda record: self._row(record, installed))
 
+    def rows_read(self, records: LazyRows, last: int) -> tuple[ChangedRows, list[dict[str, Any]]]:
+        """Rows of the table that were selected as changes, and the key of each as JSON. `last`: the number of the last
+        change before them. Raises: SourceError, if a row is no JSON."""
+        installed = self.installed
+        heads = [self.changes.head(record, installed) for record in records]
+        places = [self.changes.place(record, installed) for record in records]
+        return ChangedRows(records, heads, lambda record: {**self._row(record, installed), CHANGE: last}), places
+
+    def whole_table(self, op: Op, last: int, at: datetime) -> dict[str, Any]:
+        """The row that begins (B) or ends (E) a snapshot. `last`: the number of the last change before it."""
+        row: dict[str, Any] = dict.fromkeys(self._names(self.installed))
+        return row | {OP: op, OLD: None, CHANGE: last, TX: None, AT: at}
+
+    def _names(self, installed: Installed) -> Iterable[str]:
+        return installed.columns if self._columns is None else dict.fromkeys([*self._columns, *installed.key])
+
+    def selected(self, after: Mapping[str, Any] | None, limit: int) -> tuple[str, dict[str, Any]]:
+        """A SELECT of rows of the table behind a key. Raises: as `Changes.rows`."""
+        return self.changes.rows(self._relation, self.installed, after, limit)
+
+    def pruned_through(self) -> int:
+        """The last change that was pruned; 0 if none was."""
+        changes, installed = self.changes, self.installed
+        found = self._database.run(changes.state(installed.captures), {"changes": changes.name}).rows
+        return int(found[0][1]) if found else 0
+
     def _row(self, record: Mapping[str, Any], installed: Installed) -> dict[str, Any]:
         change = self.changes.change(record, installed)
-        names = installed.columns if self._columns is None else dict.fromkeys([*self._columns, *installed.key])
+        names = self._names(installed)
         values, old = change.row, change.old
         row = {name: values.get(name) for name in names}
         row[OP] = change.op
@@ -186,7 +213,8 @@ class Captured:
             f"{self.installed.what}: {missed} before change {number}: rows may have changed without a trace.",
             table=changes.table,
             change=number,
-            next_step=f"Run {changes.install}, bring the target in line with the table, then go on behind it:"
+            next_step=f"Run {changes.install}, then begin a snapshot: poller reset {changes.poller} --to snapshot. Or"
+            " bring the target in line with the table yourself, and go on behind it:"
             f" poller reset {changes.poller} --to {number} --pk id={number} --allow-skip",
         )
 
@@ -206,6 +234,6 @@ class Captured:
             f"{installed.what}: changes up to {pruned} were pruned, and the checkpoint is {reached}: {gone} gone.",
             table=changes.table,
             change=reached,
-            next_step="Bring the target in line with the table, then go on behind them: poller reset"
-            f" {changes.poller} --to {pruned} --pk id={pruned}",
+            next_step=f"Begin a snapshot: poller reset {changes.poller} --to snapshot. Or bring the target in line with"
+            f" the table yourself, and go on behind them: poller reset {changes.poller} --to {pruned} --pk id={pruned}",
         )

@@ -12,8 +12,12 @@ from typing import Any, ClassVar, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from poller.errors import SourceError
+
 Values = Mapping[str, Any]
 _OF_ROWS = frozenset("IUD")
+ROW = "poller_row"
+"""The name of the table's rows where a snapshot reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,9 @@ class Installed:
     trouble: tuple[str, str] | None = None
     made_at: str = ""
     pruned_through: int = 0
+    row: str = ""
+    """The expression that makes of a row of the table, named `ROW`, the JSON that its change has; SQL for
+    `sqlalchemy.text`."""
 
 
 class Head(NamedTuple):
@@ -123,6 +130,63 @@ class Changes(ABC):
     @abstractmethod
     def change(self, found: Values, installed: Installed) -> Changed:
         """The change, by what was selected."""
+
+    # -------------------------------------------------------------------------------------------- the table's own rows
+
+    read: ClassVar[str]
+    """The columns that a change has and a row of the table has not, as expressions; SQL for `sqlalchemy.text`."""
+
+    def rows(self, relation: str, installed: Installed, after: Values | None, limit: int) -> tuple[str, dict[str, Any]]:
+        """A SELECT of rows of the table by their key, and its parameters: each as a change with the operation R, whose
+        id is its place in the result, from 1. `relation`: as for `selects`. `after`: a place as `place` has it.
+
+        Raises: SourceError, for a key whose order a place cannot say.
+        """
+        names, (where, given) = [self.quote(name) for name in installed.key], self._behind(installed, after)
+        columns, order = ", ".join(map(self.quote, installed.columns)), ", ".join(names)
+        some = f"SELECT {columns} FROM {installed.source}{where} ORDER BY {order} LIMIT {limit}"  # noqa: S608 - quoted
+        by = ", ".join(f"{ROW}.{name}" for name in names)
+        made = (
+            f"SELECT row_number() OVER (ORDER BY {by}) AS id, 'R' AS op, {self.read}, "  # noqa: S608 - quoted
+            f"{installed.row} AS {self.quote('new')} FROM ({some}) AS {ROW}"
+        )
+        joined, chosen = self.selects(relation, installed)
+        selected = ", ".join([f"{relation}.id", *chosen])
+        return f"SELECT {selected} FROM ({made}) AS {relation}{joined} ORDER BY {relation}.id", given  # noqa: S608
+
+    def _behind(self, installed: Installed, after: Values | None) -> tuple[str, dict[str, Any]]:
+        """The condition of rows behind a place, and what it binds; none from the beginning."""
+        if after is None:
+            return "", {}
+        if set(after) != set(installed.key):
+            raise SourceError(
+                f"{installed.what}: the snapshot was of another key ({', '.join(after)}).",
+                table=self.table,
+                next_step=f"Begin again: poller reset {self.poller} --to snapshot",
+            )
+        parts = [self._bound(f"key_{at}", name, after[name], installed) for at, name in enumerate(installed.key)]
+        given = {f"key_{at}": value for at, (_, value) in enumerate(parts)}
+        return f" WHERE {self._greater([self.quote(name) for name in installed.key], [sql for sql, _ in parts])}", given
+
+    @staticmethod
+    def _greater(names: Sequence[str], values: Sequence[str]) -> str:
+        return f"({', '.join(names)}) > ({', '.join(values)})"
+
+    @abstractmethod
+    def _bound(self, parameter: str, name: str, value: Any, installed: Installed) -> tuple[str, Any]:
+        """What a key column is compared with: an expression of a parameter, and the parameter's value."""
+
+    def place(self, found: Values, installed: Installed) -> dict[str, Any]:
+        """The key of a row that `rows` selected, by column, as JSON. Raises: SourceError, if the row is no JSON."""
+        row = _read(found["new"])
+        if any(row.get(name) is None for name in installed.key):
+            raise SourceError(
+                f"{installed.what}: a row cannot be written as JSON, so that no snapshot has it.",
+                table=self.table,
+                next_step="Look for a row that is larger than the server takes as JSON, or leave a column out: poller"
+                f" capture {self.poller} --install --exclude COLUMN",
+            )
+        return {name: row[name] for name in installed.key}
 
     @property
     def install(self) -> str:

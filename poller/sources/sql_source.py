@@ -27,6 +27,7 @@ from poller.sources.identity import place
 from poller.sources.keys import idempotency_key
 from poller.sources.options import read_options
 from poller.sources.probing import Subject
+from poller.sources.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from poller.sources.checkup import Checkup
@@ -57,6 +58,7 @@ class SqlSource(InspectableSource):
         self._options = parts.options
         self._session, self._guard = parts.session, parts.guard
         self._another_session, self._subject, self._description = parts.another, parts.subject, parts.description
+        self._snapshots = Snapshots(self._session)
         self._said: Whereabouts | None = None
         self.captured = self._options.capture
         self._mind_forks()
@@ -67,7 +69,7 @@ class SqlSource(InspectableSource):
         self._session.database.attach()
         other = copy(self)
         other._session = self._another_session()
-        other._guard = self._guard.of(other._session)
+        other._guard, other._snapshots = self._guard.of(other._session), Snapshots(other._session)
         other._said, other._description = None, self._description.as_configured()
         other._name_poller()
         other.error_text, other.ordering_key, other.exact = self.error_text, self.ordering_key, self.exact
@@ -198,6 +200,8 @@ class SqlSource(InspectableSource):
         """See `poller.ports.Source.start`. `now` in a table without rows is the beginning, if the form of its
         timestamps is not known yet (SQLite)."""
         wanted = self._options.start
+        if self.captured and wanted == "snapshot":
+            return self.begin_snapshot()
         if self.captured and wanted == "now":
             return self._guard(self._session.now_of_changes)
         if wanted == "beginning":
@@ -220,6 +224,10 @@ class SqlSource(InspectableSource):
                 next_step=refused.next_step,
             ) from None
 
+    def begin_snapshot(self) -> Cursor | None:
+        """See `poller.ports.Source.begin_snapshot`."""
+        return self._guard(self._snapshots.beginning) if self.captured else None
+
     def page(
         self, after: Cursor | None, limit: int, *, lag_cap: int | None = None, until: Cursor | None = None
     ) -> Page:
@@ -228,9 +236,17 @@ class SqlSource(InspectableSource):
         `until`: no row beyond it either; without a tiebreaker only rows below its value."""
         self._refuse_foreign(after)
         self._refuse_foreign(until)
-        return self._guard(
-            lambda: self._session.page(after, limit, until, lag_cap=lag_cap), keep=lambda page: len(page.rows) >= limit
-        )
+        return self._page(after, limit, until, again=False, lag_cap=lag_cap)
+
+    def _page(
+        self, after: Cursor | None, limit: int, until: Cursor | None, *, again: bool, lag_cap: int | None
+    ) -> Page:
+        def work() -> Page:
+            if after is not None and after.snapshot is not None and until is None and self.captured:
+                return self._snapshots.page(after, limit, again=again)
+            return self._session.page(after, limit, until, again=again, lag_cap=lag_cap)
+
+        return self._guard(work, keep=lambda page: page.more or len(page.rows) >= limit)
 
     def next_page(
         self, after: Cursor | None, limit: int, *, lag_cap: int | None = None, until: Cursor | None = None
@@ -238,10 +254,7 @@ class SqlSource(InspectableSource):
         """See `poller.ports.Source.next_page`; `until` as for `page`."""
         self._refuse_foreign(after)
         self._refuse_foreign(until)
-        return self._guard(
-            lambda: self._session.page(after, limit, until, again=True, lag_cap=lag_cap),
-            keep=lambda page: len(page.rows) >= limit,
-        )
+        return self._page(after, limit, until, again=True, lag_cap=lag_cap)
 
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
         """See `poller.ports.Source.lag`. Rows above the bound count too: they wait as well."""

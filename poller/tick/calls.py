@@ -157,7 +157,7 @@ class Calls:
 
 
 def _culprit(row: RowFacts, key: str) -> Culprit:
-    return Culprit(row.id, key, row.cursor.tiebreaker or {})
+    return Culprit(row.id, key, (row.cursor.tiebreaker or {}) if row.cursor.read is None else {})
 
 
 def _gone(message: str, token: int) -> LeaseLost:

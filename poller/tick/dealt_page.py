@@ -100,7 +100,8 @@ class DealtPage:
     @property
     def has_more(self) -> bool:
         """True if the page shows that there are rows behind those that were dealt."""
-        return len(self.rows.page.rows) > len(self.became)
+        page, dealt = self.rows.page, len(self.became)
+        return len(page.rows) > dealt or (page.more and len(page.rows) == dealt)
 
     @property
     def end(self) -> Cursor:

@@ -83,7 +83,7 @@ class Ends:
             facts=rows.page.facts if passes else None,
         )
         self._ended.append((call, landing))
-        self._more = passes == 0 or len(rows.page.rows) > begin + passes
+        self._more = passes == 0 or len(rows.page.rows) > begin + passes or rows.page.more
 
     def _recorded(self, page: DealtPage, plan: Plan, call: Call) -> Verdict:
         """The verdict, once the rows that it lists have records. A row that cannot have one blocks."""

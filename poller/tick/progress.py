@@ -14,7 +14,8 @@ class Culprit:
     """The row that a failed call was about: it was handed over alone, or is the first that was named.
 
     Attributes:
-        id: of this version of the row. key: what `batch.key` says of it. pk: its primary key, as far as it is known.
+        id: of this version of the row. key: what `batch.key` says of it. pk: its primary key, as far as a person can
+            name it.
     """
 
     id: str

@@ -54,7 +54,7 @@ class _Read:
     @property
     def full(self) -> bool:
         """True if there are rows behind it."""
-        return len(self.page.rows) == self.limit
+        return len(self.page.rows) == self.limit or self.page.more
 
 
 class _Ahead:

@@ -262,7 +262,10 @@ class _Replaying:
         return _Content(values, row.cursor, record.facts())
 
     def _refuse_another_version(self, row: WaitingRow) -> None:
-        """Raises: _Refused, if the table has this version no longer."""
+        """Raises: _Refused, if the table has this version no longer. A row that a snapshot read is followed by its
+        changes, which replace none."""
+        if row.cursor.read is not None:
+            return
         now = self._look(row)
         if now is None or now.facts.id != row.id:
             there = "no such row" if now is None else "a newer version of it"
@@ -271,6 +274,8 @@ class _Replaying:
             raise _Refused(f"The table has {there}{place}{rest}", why=f"The table has {there}{rest}")
 
     def _current(self, state: State, row: WaitingRow) -> _Content:
+        if row.cursor.read is not None:
+            raise _Refused("A snapshot read it, and changes of it follow: replay it as it was, or discard it.")
         now = self._look(row)
         if now is None:
             raise _Refused("The table has no such row any more: replay it as it was, or discard it.")

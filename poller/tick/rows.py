@@ -15,6 +15,10 @@ from poller.model.handover import Mode, Plan
 from poller.model.row_ids import id_of_frequent_texts, id_of_key, id_of_values
 from poller.ports import KeyedCursors, Page, Row, Source, TextKeys
 
+_READ = "R"
+"""Before the key of a row that a snapshot read: a later snapshot's row of this key is a newer version, a change is
+none."""
+
 
 class RowOfPage(RowFacts):
     """One row of a page."""
@@ -56,7 +60,8 @@ class RowOfPage(RowFacts):
 
     @cached_property
     def pk(self) -> str:
-        return id_of_values(self.cursor.tiebreaker or {})
+        read = self.cursor.read
+        return id_of_values((self.cursor.tiebreaker or {}) if read is None else {"": _READ, **read})
 
     @cached_property
     def key(self) -> str:

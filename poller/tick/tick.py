@@ -394,8 +394,8 @@ class Tick:
         waiting, most = len(state.aside) + len(state.quarantine), self.options.max_quarantined
         if chosen.alone:
             return (
-                f"the table was emptied, and {waiting} earlier rows wait, which would come back if they were delivered "
-                f"after that. Settle them: poller quarantine list {self.context.name}"
+                f"the table was emptied, or a snapshot begins or ends, and {waiting} earlier rows wait, which must not "
+                f"be delivered after that. Settle them: poller quarantine list {self.context.name}"
             )
         full = "their cursors leave no space in the state document" if waiting < most else f"max_quarantined is {most}"
         return (
@@ -448,6 +448,7 @@ class Tick:
         if row is not None and (row.id in waiting or (waiting and self.options.on_poison == "quarantine")):
             return "quarantine", "list", name
         halted = window.alone(state) if row is None and state.control.halted else None
+        halted = None if halted is None or halted.read is not None else halted
         pk = row.pk if row is not None else (halted.tiebreaker or {}) if halted is not None else {}
         if self.options.on_poison == "quarantine" or not pk:
             return ()

@@ -32,6 +32,7 @@ _TOKEN = Annotated[
         "--token-at-least", metavar="N", min=0, max=2**52, help="Raise the fencing token to N, after a restore."
     ),
 ]
+_PLACES = ("beginning", "snapshot", "here")
 _BACKUP = re.compile(r"(backups/.*|\d{8}T\d{6}_\d{6}Z\.json)")
 
 
@@ -41,7 +42,10 @@ def reset(
     to: Annotated[
         str,
         typer.Option(
-            "--to", metavar="PLACE", help="beginning, here, a cursor value, a file or a backup.", show_default=False
+            "--to",
+            metavar="PLACE",
+            help="beginning, snapshot, here, a value, a file or a backup.",
+            show_default=False,
         ),
     ],
     pk: _PK = None,
@@ -52,8 +56,8 @@ def reset(
 ) -> int:
     """Move the checkpoint, to go on elsewhere. Shows how many rows come again or never, asks, and keeps a backup.
 
-    beginning delivers every row again; here goes on from the same row, under a new fencing token; a value of the cursor
-    column, with --pk, goes on right after that row; a file or a backup goes back to the checkpoint in it.
+    beginning delivers every row again; snapshot a captured table's rows, then changes; here goes on from the same row,
+    under a new token; a value, with --pk, right after that row; a file or a backup goes back to its checkpoint.
 
     Example: poller reset orders --to 2026-04-07T01:23:45 --pk id=12093
 
@@ -66,8 +70,8 @@ def reset(
     from poller_cli.output.change_report import Report
 
     clean(to, "--to")
-    kept = not pk and to not in ("beginning", "here") and _is_checkpoint(to)
-    if pk and to in ("beginning", "here"):
+    kept = not pk and to not in _PLACES and _is_checkpoint(to)
+    if pk and to in _PLACES:
         raise WrongArgument(f"--pk: means nothing beside --to {to}.")
     if rebind and not kept:
         raise WrongArgument("--rebind: is for a checkpoint from a file or a backup; other resets need none.")
@@ -76,6 +80,8 @@ def reset(
         report = Report(session, app, consent, name)
         if to == "beginning":
             return report.carry_out(poller, Reset(None, token_at_least))
+        if to == "snapshot":
+            return report.carry_out(poller, Reset(None, token_at_least, snapshot=True))
         if to == "here":
             return report.carry_out(poller, Reset(None, token_at_least, here=True))
         if kept:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -16,7 +16,8 @@ from sqlalchemy.engine import Connection
 
 from poller.databases.capture import Quoter, Wanted, named
 from poller.databases.mysql.site import BYTES, LONGEST, SHAPES, Site, literal
-from poller.sources.changes import Changed, Changes, Installed, Values, captured_row
+from poller.errors import SourceError
+from poller.sources.changes import ROW, Changed, Changes, Installed, Values, captured_row
 from poller.sources.mysql.database import JSON_COLUMN
 from poller.sources.user_sql import escape_colons
 
@@ -52,6 +53,7 @@ class MySqlChanges(Changes):
             source=escape_colons(site.source),
             captures=escape_colons(site.captures),
             trouble=self._trouble(site),
+            row=escape_colons(site.row(ROW, site.captured)),
         )
         return self._installed(connection, installed)
 
@@ -72,6 +74,37 @@ class MySqlChanges(Changes):
         at: datetime = found["at"]
         new, old = (_row(found[name], installed.columns) for name in ("new", "old"))
         return Changed(found["id"], str(found["op"]), new, old, None, at.replace(tzinfo=UTC))
+
+    read: ClassVar[str] = "UTC_TIMESTAMP(6) AS at, NULL AS old"
+
+    @staticmethod
+    def _greater(names: Sequence[str], values: Sequence[str]) -> str:
+        """Without row values, for which the server reads no range of an index."""
+        found = f"{names[-1]} > {values[-1]}"
+        for name, value in zip(names[-2::-1], values[-2::-1], strict=True):
+            found = f"{name} >= {value} AND ({name} > {value} OR ({name} = {value} AND {found}))"
+        return found
+
+    def _bound(self, parameter: str, name: str, value: Any, installed: Installed) -> tuple[str, Any]:
+        return f":{parameter}", _reader(installed.columns[name])(value)
+
+    def rows(self, relation: str, installed: Installed, after: Values | None, limit: int) -> tuple[str, dict[str, Any]]:
+        """See `Changes.rows`."""
+        for name in installed.key:
+            found = _TYPE.match(installed.columns[name].lower())
+            if found is not None and found[1] in _OTHER_ORDER:
+                raise SourceError(
+                    f"{installed.what}: the key's column {name} is of the type {found[1]}, by whose values no snapshot"
+                    " can go on.",
+                    table=self.table,
+                    column=name,
+                    next_step='Copy the table once, and set start_from = "now".',
+                )
+        return super().rows(relation, installed, after, limit)
+
+
+_OTHER_ORDER = frozenset({"float", "double", "enum", "set", "bit"})
+"""Types that are not compared with a value as they are sorted."""
 
 
 def _row(text: Any, columns: Mapping[str, str]) -> Mapping[str, Any] | None:

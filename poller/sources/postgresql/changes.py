@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sqlalchemy.engine import Connection
 
 from poller.databases.capture import Quoter, Wanted, named
 from poller.databases.postgresql.site import LONGEST, Site, literal
-from poller.sources.changes import Changed, Changes, Head, Installed, Values
+from poller.sources.changes import ROW, Changed, Changes, Head, Installed, Values
 from poller.sources.user_sql import escape_colons
 
 _NEW, _OLD, _KEY = "new{}", "old{}", "key{}"
@@ -40,6 +40,7 @@ class PostgreSqlChanges(Changes):
             source=escape_colons(site.source),
             captures=escape_colons(site.captures),
             trouble=self._trouble(site, before.columns),
+            row=f"to_jsonb({ROW})",
         )
         return self._installed(connection, installed)
 
@@ -91,8 +92,17 @@ class PostgreSqlChanges(Changes):
         return Changed(
             id=found["id"],
             op=op,
-            new=new if op in "IU" else None,
+            new=new if op in "IUR" else None,
             old=old if op in "UD" and found["has_old"] else None,
             tx=found["tx"],
             at=found["at"].astimezone(UTC),
         )
+
+    read: ClassVar[str] = "CAST(NULL AS text) AS xid, clock_timestamp() AS at, CAST(NULL AS jsonb) AS old"
+
+    def _bound(self, parameter: str, name: str, value: Any, installed: Installed) -> tuple[str, Any]:
+        return f"CAST(:{parameter} AS {escape_colons(installed.columns[name])})", value
+
+    def place(self, found: Values, installed: Installed) -> dict[str, Any]:
+        """As the server wrote the key, as text."""
+        return {name: found[_KEY.format(at)] for at, name in enumerate(installed.key)}

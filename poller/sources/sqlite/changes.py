@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy.engine import Connection
 
 from poller.databases.capture import Quoter, Wanted
 from poller.databases.sqlite.ddl import Site, literal
-from poller.sources.changes import Changed, Changes, Installed, Values, captured_row
+from poller.sources.changes import ROW, Changed, Changes, Installed, Values, captured_row
 from poller.sources.user_sql import escape_colons
 
 
@@ -43,6 +43,7 @@ class SqliteChanges(Changes):
             source=escape_colons(quote(site.table)),
             captures="main.poller_captures",
             trouble=trouble,
+            row=escape_colons(site.row(ROW, [name for name in before.columns if name not in before.excluded])),
         )
         return self._installed(connection, installed)
 
@@ -50,6 +51,11 @@ class SqliteChanges(Changes):
         """As it was stored."""
         at = datetime.fromisoformat(found["at"])
         return Changed(found["id"], found["op"], _row(found["new"]), _row(found["old"]), None, at)
+
+    read: ClassVar[str] = "strftime('%Y-%m-%dT%H\\:%M\\:%fZ', 'now') AS at, NULL AS old"
+
+    def _bound(self, parameter: str, name: str, value: Any, installed: Installed) -> tuple[str, Any]:  # noqa: ARG002
+        return f":{parameter}", _value(value)
 
 
 def _row(text: Any) -> Mapping[str, Any] | None:

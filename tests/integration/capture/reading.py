@@ -27,6 +27,10 @@ class Replica:
         self.breaks: list[str] = []
         self.ops: list[str] = []
         self.changes: list[int] = []
+        self.named: set[Key] = set()
+        """Since a snapshot began."""
+        self.is_partial = False
+        """True within a snapshot: rows are missing, or stale."""
         self._key = key
 
     def __call__(self, batch: Batch) -> None:
@@ -41,11 +45,25 @@ class Replica:
         self.changes.append(row[CHANGE])
         if op == "T":
             self.rows.clear()
+        if op == "B":
+            self.named, self.is_partial = set(), True
+        if op == "E":
+            self.rows = {name: row for name, row in self.rows.items() if name in self.named}
+            self.is_partial = False
+        if op in "TBE":
             return
-        before = self.rows.get(key)
+        before, is_named = self.rows.get(key), key in self.named
+        self.named.add(key)
+        if op == "R":
+            if is_named and before != values:
+                self.breaks.append(f"after change {row[CHANGE]}: R of {key} is not what the replica has")
+            self.rows[key] = values
+            return
+        if self.is_partial and not is_named:
+            before = None  # from before the snapshot: it may be anything
         if old is not None and before is not None and before != old:
             self.breaks.append(f"change {row[CHANGE]}: {op} of {key} was not what the replica has")
-        if op in "UD" and before is None:
+        if op in "UD" and before is None and not self.is_partial:
             self.breaks.append(f"change {row[CHANGE]}: {op} of {key}, which the replica has not")
         if op == "D":
             self.rows.pop(key, None)

@@ -105,7 +105,7 @@ def test_changes_count_from_now_on_if_it_is_asked_for(orders: Captured) -> None:
 @pytest.mark.parametrize(
     ("options", "key"),
     [
-        ({"start_from": "snapshot"}, "start_from"),
+        ({"start_from": "2026-01-01"}, "start_from"),
         ({"cursor_column": "id"}, "cursor_column"),
         ({"filter": "id > 1"}, "filter"),
         ({"format": "arrow"}, "format"),

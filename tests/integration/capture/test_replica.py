@@ -6,11 +6,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from poller.stores import MemoryStore
 from tests.integration.capture.captured import Captured
 from tests.integration.capture.reading import Replica, poller
 from tests.integration.capture.torture import BEGINS, MARIADB, POSTGRESQL, SQLITE, Step, written
@@ -65,6 +68,76 @@ def follow(made: Captured, seconds: float, steps: Sequence[Step], *, writers: in
     assert replica.rows == table
     assert replica.changes == [number for (number,) in made.run("SELECT id FROM poller_orders_changes ORDER BY id")]
     assert len(replica.changes) > 50
+
+
+def follow_snapshots(
+    made: Captured, seconds: float, steps: Sequence[Step], *, writers: int, begins: Sequence[str], lanes: int = 1
+) -> None:
+    """Snapshot after snapshot; every third tick has a source of its own."""
+    made.install()
+    store, replica, snapshots, ticks = MemoryStore(), Locked(), 0, 0
+    kept = poller(made, store, start_from="snapshot", batch_size=4, concurrency=lanes)
+    kept.tick(replica)
+    with written(made, seconds, steps, writers=writers, begins=begins) as is_written:
+        while is_written():
+            kept.tick(replica)
+            if "E" in replica.ops:
+                snapshots += 1
+                replica.ops.clear()
+                kept.reset("snapshot")
+            ticks += 1
+            if ticks % 3 == 0:
+                kept.close()
+                kept = poller(made, store, batch_size=4, concurrency=lanes, max_batches_per_tick=7 * lanes)
+    while kept.tick(replica).outcome != "idle":
+        pass
+    kept.close()
+    table = {key: {"id": key, "note": note} for key, note in made.run("SELECT id, note FROM orders")}
+    print(f"{snapshots} snapshots, {len(replica.changes):,} changes and rows, {len(replica.breaks)} breaks")
+    assert replica.breaks == []
+    assert not replica.is_partial
+    assert replica.rows == table
+    assert snapshots > 0
+
+
+class Locked(Replica):
+    """For several lanes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        with self._lock:
+            super().take(row)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("seconds", LONG)
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_of_postgresql_by_snapshots(postgres_db: str, seconds: float, lanes: int) -> None:
+    made = Captured(postgres_db)
+    made.run(TABLE)
+    follow_snapshots(made, seconds, POSTGRESQL, writers=4, begins=BEGINS, lanes=lanes)
+    made.close()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("seconds", LONG)
+def test_of_mariadb_by_snapshots(mariadb_db: str, seconds: float) -> None:
+    made = Captured(mariadb_db)
+    made.run(TABLE)
+    follow_snapshots(made, seconds, MARIADB, writers=4, begins=("BEGIN",))
+    made.close()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("seconds", LONG)
+def test_of_sqlite_by_snapshots(sqlite_url: str, seconds: float) -> None:
+    made = Captured(sqlite_url)
+    made.run("PRAGMA journal_mode = WAL", TABLE.replace("int PRIMARY", "INTEGER PRIMARY"))
+    follow_snapshots(made, seconds, SQLITE, writers=3, begins=("BEGIN IMMEDIATE", "BEGIN"))
+    made.close()
 
 
 @pytest.mark.timeout(180)

@@ -119,6 +119,24 @@ def test_an_emptied_table_stops_before_it_until_deleting_is_chosen(target: Engin
     assert called(stopping, batch(story)).error is None, "it was emptied already, and is not stopped at once more"
 
 
+def test_a_snapshot_begins_in_an_empty_target(target: Engine, made: Made) -> None:
+    stopping = made()
+    stopping(batch([change(1, "I", 1, "stale")]))
+    result = called(stopping, batch([change(2, "B")]))
+    assert (result.end, rows_of(target)) == ("later", [(1, "stale")])
+    assert 'set on_snapshot = "delete"' in str(result.error)
+    assert called(made(on_snapshot="delete"), batch([change(2, "B")])).error is None
+    assert called(stopping, batch([change(3, "R", 2, "b")])).error is None
+    assert called(stopping, batch([change(4, "E")])).error is None
+    assert rows_of(target) == [(2, "b")]
+
+
+def test_a_snapshot_is_no_story_of_changes(target: Engine, made: Made) -> None:
+    columns = {"change_id": "_change", "op": "_op", "id": "id", "name": "name"}
+    keep = made(table="story", mode="insert", key_columns=["change_id"], columns=columns)
+    assert 'mode is "insert"' in str(called(keep, batch([change(1, "B")])).error)
+
+
 def test_changes_behind_one_that_the_target_refuses_wait_by_key(target: Engine, made: Made) -> None:
     story = [change(1, "I", 1, "a"), change(2, "U", 1, "no"), change(3, "D", 1, "no"), change(4, "I", 2, "b")]
     result = called(made(on_truncate="delete"), batch(story))

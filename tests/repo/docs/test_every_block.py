@@ -31,6 +31,7 @@ EVERY_ONE |= {
     f"docs/recipes/{page}.md": RECIPES + test
     for page, test in {
         "outbox": "test_an_outbox_sends_what_was_committed",
+        "replica": "test_a_replica_is_the_table",
         "fan-out": "test_of_two_pollers_one_is_paused_and_the_other_goes_on",
         "read-model": "test_a_read_model_follows_both_tables",
         "email-once": "test_each_paid_order_gets_one_mail",

@@ -74,6 +74,22 @@ def test_of_two_pollers_one_is_paused_and_the_other_goes_on(tmp_path: Path) -> N
         shop.type("poller checkpoint clone warehouse third --yes")
 
 
+def test_a_replica_is_the_table(tmp_path: Path) -> None:
+    def rows(database: str) -> list[tuple[Any, ...]]:
+        return shop.query("SELECT * FROM orders ORDER BY id", database)
+
+    with follow("replica", tmp_path) as shop:
+        shop.write()
+        shop.type()
+        assert rows("warehouse.db") == [(1, 99.5, "first"), (2, 12.5, None), (3, 7.0, "third")]
+        shop.sql(f"sqlite:///{tmp_path}/shop.db")
+        shop.type()
+        assert rows("warehouse.db") == rows("shop.db") == [(1, 99.5, "changed"), (3, 7.0, "third"), (4, 20.0, "new")]
+        shop.query("INSERT INTO orders VALUES (9, 1, 'by hand')", "warehouse.db")
+        shop.type()
+        assert rows("warehouse.db") == rows("shop.db")
+
+
 def test_a_read_model_follows_both_tables(tmp_path: Path) -> None:
     def rows() -> list[tuple[Any, ...]]:
         return shop.query("SELECT * FROM order_list ORDER BY id", "lists.db")

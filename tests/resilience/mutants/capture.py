@@ -5,6 +5,10 @@ from __future__ import annotations
 from tests.resilience.mutants.mutant import Mutant, dying_of
 
 _BOUND = "integration/capture/test_bound.py::"
+_LEFT_OUT = (
+    "integration/capture/test_snapshot.py::test_a_row_that_an_open_transaction_writes_is_left_out_of_its_chunk"
+    "[postgresql]"
+)
 _ORDER = "return found.where(where).order_by(*self._order).limit(limit)"
 
 
@@ -30,5 +34,19 @@ CAPTURE = (
         "if above <= xmin]",
         "if above <= following]",
         f"{_BOUND}test_a_change_that_is_not_committed_holds_later_ones",
+    ),
+    dying_of(
+        "a chunk counts changes from the counter on, not from the bound",
+        "sources/snapshots.py",
+        "return _Chunk(snapshot.after, keys, rows, last + 1, high, ends, here)",
+        "return _Chunk(snapshot.after, keys, rows, high, high, ends, here)",
+        _LEFT_OUT,
+    ),
+    dying_of(
+        "rows that a change names are not left out of a chunk",
+        "sources/snapshots.py",
+        "named.update(head.key for head in heads if head.key in keys)",
+        "named.update(())",
+        _LEFT_OUT,
     ),
 )
