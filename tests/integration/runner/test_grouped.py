@@ -145,22 +145,6 @@ def test_a_lost_lease_counts_nothing_that_has_not_landed(worlds: Worlds) -> None
     assert len(world.delivered) <= 3 + 4
 
 
-def test_a_commit_that_cannot_be_resolved_ends_the_tick(worlds: Worlds) -> None:
-    world = grouped(worlds, 10, lease_ttl="15s")
-
-    def handle(batch: Batch) -> None:
-        world.take(batch)
-        if len(world.seen) == 2:
-            world.wire.down = True
-        world.runtime.sleep(0.1)
-
-    result = world.tick(handle)
-    assert result.outcome in ("commit_unknown", "lease_lost")
-    assert len(world.delivered) <= 2 + 4
-    world.wire.down = False
-    assert checkpoint(world) <= 2
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=lambda error: type(error).__name__)
 def test_who_ends_the_process_loses_nothing_that_was_done(worlds: Worlds, error: BaseException) -> None:
     world = grouped(worlds, 10)

@@ -23,14 +23,6 @@ def test_rows_that_landed_are_counted_once(worlds: Worlds, options: dict[str, ob
     assert entries[-1].lag_seconds is not None
 
 
-def test_an_idle_tick_leaves_no_trace(worlds: Worlds) -> None:
-    world = settled(worlds(rows=10))
-    body = world.body
-    world.runtime.sleep(3600)
-    assert world.tick().outcome == "idle"
-    assert world.body == body
-
-
 def test_a_call_that_failed_counts_for_nothing(worlds: Worlds) -> None:
     world = settled(worlds(rows=10))
     before = world.state.history

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from poller.handler.batch import Batch
@@ -22,16 +21,6 @@ def checkpoint(world: World) -> int:
     return 0 if cursor is None or cursor.tiebreaker is None else int(cursor.tiebreaker["id"])
 
 
-def test_so_many_batches_are_handled_at_once(worlds: Worlds) -> None:
-    world = world_of(worlds, 100)
-    began = world.runtime.monotonic()
-    result = world.tick(world.busy(1.0))
-    assert (result.outcome, result.rows) == ("delivered", 100)
-    assert Counter(world.delivered) == Counter(range(1, 101))
-    assert world.runtime.monotonic() - began < result.batches / 2, "one after the other they take a second each"
-    assert (checkpoint(world), world.state.lease.owner_id, world.state.delivery.lanes) == (100, None, None)
-
-
 def test_the_checkpoint_waits_for_the_slowest_lane(worlds: Worlds) -> None:
     world = world_of(worlds, 60)
     stood: list[int] = []
@@ -45,24 +34,3 @@ def test_the_checkpoint_waits_for_the_slowest_lane(worlds: Worlds) -> None:
 
     assert world.tick(handle).rows == 60
     assert (stood, checkpoint(world)) == ([0], 60)
-
-
-def test_what_is_done_does_not_come_again_after_a_failure(worlds: Worlds) -> None:
-    world = world_of(worlds, 60, max_attempts=3)
-    broken = [True]
-
-    def handle(batch: Batch) -> None:
-        if broken[0] and any(one["id"] == 7 for one in batch):
-            raise ValueError("no such customer")
-        world.take(batch)
-
-    result = world.tick(handle)
-    assert (result.outcome, checkpoint(world) < 7) == ("handler_failed", True)
-    known = world.state.delivery.lanes
-    assert known is not None
-    assert any(known.done)
-    broken[0] = False
-    for _ in range(5):
-        world.tick_when_due(handle)
-    assert Counter(world.delivered) == Counter(range(1, 61))
-    assert (checkpoint(world), world.state.delivery.lanes) == (60, None)

@@ -9,7 +9,6 @@ from typing import get_args
 import pytest
 
 from poller.handler.batch import Batch
-from poller.lease.server_clock import ServerClock
 from poller.model import transitions
 from poller.model.document import Change, State
 from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickFinished
@@ -184,22 +183,6 @@ def test_stamps_in_the_document_are_by_the_stores_clock(worlds: Worlds) -> None:
     assert updated is not None
     assert abs(updated - (begun + timedelta(seconds=61.2))) < timedelta(seconds=1), "the precision of both times"
     assert (world.state.checkpoint.last_successful_batch_id or "").startswith(f"batch_{begun:%Y%m%d}_")
-
-
-def test_a_server_clock_that_is_set_back_is_followed(worlds: Worlds) -> None:
-    world = worlds()
-    clock = ServerClock(world.runtime)
-    assert clock.now() == MIDNIGHT, "before the first answer, this machine's"
-    clock.saw(MIDNIGHT + timedelta(hours=1))
-    world.runtime.sleep(0.9)
-    clock.saw(MIDNIGHT + timedelta(hours=1))
-    assert clock.now() == MIDNIGHT + timedelta(hours=1, seconds=0.9), "a time cut to its second says: at least so late"
-    clock.saw(MIDNIGHT + timedelta(hours=1, seconds=1))
-    assert clock.now() == MIDNIGHT + timedelta(hours=1, seconds=1)
-    clock.saw(MIDNIGHT)
-    assert clock.now() == MIDNIGHT
-    clock.saw(None)
-    assert clock.now() == MIDNIGHT
 
 
 # --- the database fails

@@ -87,14 +87,6 @@ def test_what_is_not_done_is_kept_as_the_mode_says(worlds: Worlds, case: str, mo
     assert records == {f"quarantine/shop/orders/{one.id}.json" for one in (*state.aside, *state.quarantine)}
 
 
-def test_rows_that_are_named_come_again_by_themselves(worlds: Worlds) -> None:
-    world = worlds(rows=3, on_poison="quarantine").begun()
-    world.tick(CASES["fail"][0])
-    again = world.tick_when_due()
-    assert (again.outcome, again.rows, world.delivered) == ("delivered", 1, [2])
-    assert (again.aside, again.quarantined) == (0, 0)
-
-
 def test_an_outage_that_the_handler_names_counts_no_attempt(worlds: Worlds) -> None:
     world = worlds(rows=3, max_attempts=1).begun()
     for _ in range(5):
