@@ -23,7 +23,7 @@ from tests.support.server import DatabaseServer
 
 KINDS = ("memory", "sqlite", "postgres", "mariadb", "mysql", "blob", "table", "s3", "cosmos")
 _NUMBERS = itertools.count()
-"""Of the places of a session: those in one server share a database, each with tables of its own."""
+"""Of places: those of a file in one server share a database, each with tables of its own."""
 
 
 @pytest.fixture(params=KINDS)
@@ -52,7 +52,7 @@ def _memory() -> Place:
     return Place(lambda: shared, lambda name: delete(shared, name))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def databases(request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
     """The URL of a server's database by its kind; it is made when it is first asked for."""
     with ExitStack() as ends:
