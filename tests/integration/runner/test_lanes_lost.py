@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from poller.handler.batch import Batch
-from poller.model import transitions
-from poller.model.document import Change
 from poller.observability import BatchCommitted, HandlerTimedOut
 from tests.integration.runner.fakes import Worlds
 from tests.integration.runner.laned import LANES, Laned, laned
@@ -26,8 +24,7 @@ def _down(world: Laned) -> None:
 
 
 def _cancelled(world: Laned) -> None:
-    record, now = Change(id="c1", kind="cancel", by="ann"), world.world.runtime.utcnow()
-    world.world.change(lambda state: transitions.cancel(state, by="ann", reason=None, change=record, now=now))
+    world.world.cancel()
 
 
 @pytest.mark.parametrize("how", [_taken, _down, _cancelled])
@@ -47,8 +44,7 @@ def test_each_lane_is_told_and_nothing_more_is_committed(worlds: Worlds, how: An
     assert (world.checkpoint, world.world.emitted(BatchCommitted)) == (0, [])
     world.world.wire.down = False
     if how is _cancelled:
-        record, now = Change(id="c2", kind="resume", by="ann"), world.world.runtime.utcnow()
-        world.world.change(lambda state: transitions.resume(state, change=record, now=now))
+        world.world.resume()
     world.done.clear()
     world.world.runtime.sleep(120)
     for _ in range(5):

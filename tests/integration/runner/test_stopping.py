@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from poller.handler.batch import Batch
 from poller.journal.audit import AuditTrail
 from poller.journal.delivery_log import DeliveryLog
 from poller.model import transitions
-from poller.model.document import Change, State
+from poller.model.document import Change
 from poller.observability import LeaseReleased
-from tests.integration.runner.fakes import World, Worlds, cursor_of, row
+from tests.integration.runner.fakes import Worlds, cursor_of, row
 from tests.integration.runner.wire import lost_before
-
-
-def paused(world: World) -> Callable[[State], State]:
-    record = Change(id="p1", kind="pause", by="ann")
-    return lambda state: transitions.pause(state, by="ann", reason="deploy", change=record, now=world.runtime.utcnow())
 
 
 def test_a_stop_commits_the_batch_and_releases_by_one_write(worlds: Worlds) -> None:
@@ -130,7 +123,7 @@ def test_a_paused_poller_does_nothing_and_says_who_and_why(worlds: Worlds) -> No
     world = worlds(rows=5)
     world.tick()
     world.table.rows += [row(6)]
-    world.change(paused(world))
+    world.pause()
     world.wire.forget()
     world.seen.clear()
     result = world.tick()
@@ -145,7 +138,7 @@ def test_a_pause_found_by_a_heartbeat_lets_the_batch_finish(worlds: Worlds) -> N
     def handle(batch: Batch) -> None:
         world.take(batch)
         world.runtime.sleep(1)
-        world.change(paused(world))
+        world.pause()
         world.runtime.sleep(20)
 
     result = world.tick(handle)

@@ -202,3 +202,18 @@ def test_a_named_row_without_a_record_repeats_others_once(worlds: Worlds) -> Non
     world.tick_when_due()
     assert sorted(world.delivered) == [2, 4, 5, 6, 7, 8]
     assert world.state.delivery.window is None
+
+
+@pytest.mark.parametrize("options", [{}, {"concurrency": 3}, {"max_uncommitted": 4}], ids=["one", "lanes", "grouped"])
+@pytest.mark.parametrize("mode", ["block", "quarantine"])
+def test_a_row_named_after_the_tick_is_an_error_there(worlds: Worlds, mode: str, options: dict[str, int]) -> None:
+    """By a thread of the handler: nothing changes."""
+    world = worlds(rows=5, batch_size=1, on_poison=mode, **options)
+    kept: list[Batch] = []
+    assert world.tick(kept.append).rows == 5
+    for batch in kept:
+        for name in (batch.fail, batch.reject):
+            with pytest.raises(RuntimeError, match="is over, so this changes nothing"):
+                name(batch.rows[0], "late")
+        assert batch.failures == ()
+    assert world.tick().outcome == "idle"
