@@ -3,8 +3,11 @@ that stand for Amazon S3 and Azure Cosmos DB."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import timedelta
+from functools import cache
 
 import pytest
 from azure.storage.blob import ContainerClient
@@ -16,9 +19,11 @@ from tests.support.azurite import Azurite
 from tests.support.cosmos import DATABASE, CosmosServer
 from tests.support.documents import delete
 from tests.support.moto import REGION, Moto
+from tests.support.server import DatabaseServer
 
 KINDS = ("memory", "sqlite", "postgres", "mariadb", "mysql", "blob", "table", "s3", "cosmos")
-_DATABASES = {"sqlite": "sqlite_url", "postgres": "postgres_db", "mariadb": "mariadb_db", "mysql": "mysql_db"}
+_NUMBERS = itertools.count()
+"""Of places: those of a file in one server share a database, each with tables of its own."""
 
 
 @pytest.fixture(params=KINDS)
@@ -34,8 +39,10 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         made = _s3(request.getfixturevalue("s3"))
     elif kind == "cosmos":
         made = _cosmos(request.getfixturevalue("cosmos_server"))
+    elif kind == "sqlite":
+        made = _sql(request.getfixturevalue("sqlite_url"), "poller")
     else:
-        made = _sql(kind, request.getfixturevalue(_DATABASES[kind]))
+        made = _sql(request.getfixturevalue("databases")(kind), f"p{next(_NUMBERS)}")
     yield made
     made.close()
 
@@ -45,14 +52,29 @@ def _memory() -> Place:
     return Place(lambda: shared, lambda name: delete(shared, name))
 
 
-def _sql(kind: str, url: str) -> Place:
+@pytest.fixture(scope="module")
+def databases(request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
+    """The URL of a server's database by its kind; it is made when it is first asked for."""
+    with ExitStack() as ends:
+
+        @cache
+        def database(kind: str) -> str:
+            server: DatabaseServer = request.getfixturevalue(f"{kind}_server")
+            url = server.new_database()
+            ends.callback(server.drop_database, url)
+            return url
+
+        yield database
+
+
+def _sql(url: str, prefix: str) -> Place:
     def delete(name: str) -> None:
         engine = create_engine(url)
         with engine.begin() as connection:
-            connection.execute(text("DELETE FROM poller_documents WHERE name = :name"), {"name": name})
+            connection.execute(text(f"DELETE FROM {prefix}_documents WHERE name = :name"), {"name": name})
         engine.dispose()
 
-    return Place(lambda: SqlStore(url), delete)
+    return Place(lambda: SqlStore(url, prefix=prefix), delete)
 
 
 def _blob(azurite: Azurite, container: str) -> Place:

@@ -240,6 +240,8 @@ def test_a_refused_connection_is_unavailable() -> None:
         with pytest.raises(StoreUnavailable, match="refused") as caught:
             ask(store)
         assert endpoint in str(caught.value)
+        assert "may or may not" not in str(caught.value), "nothing was sent that may have been applied"
+        assert not caught.value.sent
     store.close()
 
 

@@ -1,4 +1,4 @@
-"""What looks remember in every store: a process after the first one finds rows that no worker delivers."""
+"""What looks remember: a process after the first one finds rows that no worker delivers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
+
+import pytest
 
 from poller.app import App, load_app
 from poller.contract.stores import Place
@@ -37,6 +39,7 @@ def an_hour_passes(store: StateStore) -> None:
     store.write("health/shop.json", json.dumps(document).encode(), if_tag=found.tag)
 
 
+@pytest.mark.parametrize("place", ["memory", "sqlite", "blob"], indirect=True)
 def test_a_later_process_knows_since_when_rows_wait(place: Place, tmp_path: Path) -> None:
     (tmp_path / "poller.toml").write_text(CONFIG)
     with closing(sqlite3.connect(tmp_path / "shop.db")) as db, db:

@@ -44,8 +44,8 @@ def test_the_state_can_be_read_by_a_person(any_db: str) -> None:
     engine.dispose()
 
 
-def test_an_unchanged_document_is_not_sent_again(any_db: str) -> None:
-    engine, asked = create_engine(any_db), []
+def test_an_unchanged_document_is_not_sent_again(sqlite_url: str) -> None:
+    engine, asked = create_engine(sqlite_url), []
     store = SqlStore(engine)
     written = store.write(NAME, b"x" * 1000, if_tag=None)
 
@@ -62,15 +62,15 @@ def test_an_unchanged_document_is_not_sent_again(any_db: str) -> None:
     engine.dispose()
 
 
-def test_two_prefixes_are_two_stores(any_db: str) -> None:
-    with closing(SqlStore(any_db)) as one, closing(SqlStore(any_db, prefix="other")) as other:
+def test_two_prefixes_are_two_stores(sqlite_url: str) -> None:
+    with closing(SqlStore(sqlite_url)) as one, closing(SqlStore(sqlite_url, prefix="other")) as other:
         one.write(NAME, b"1", if_tag=None)
         other.write(NAME, b"2", if_tag=None)
         assert (body_of(one), body_of(other)) == (b"1", b"2")
 
 
-def test_an_engine_that_was_handed_in_stays_open(any_db: str) -> None:
-    engine = create_engine(any_db)
+def test_an_engine_that_was_handed_in_stays_open(sqlite_url: str) -> None:
+    engine = create_engine(sqlite_url)
     store = SqlStore(engine)
     store.write(NAME, b"1", if_tag=None)
     store.close()
@@ -102,6 +102,9 @@ def test_a_refused_connection_is_unavailable(driver: str) -> None:
             ask()
         assert "database shop at 127.0.0.1" in str(caught.value)
         assert PASSWORD not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(StoreUnavailable) as of_read:
+        store.read(NAME)
+    assert "may or may not" not in str(of_read.value), "a read has applied nothing"
 
 
 @pytest.mark.parametrize("driver", ["postgresql+psycopg", "mysql+pymysql"])

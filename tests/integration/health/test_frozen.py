@@ -36,26 +36,6 @@ def test_health_turns_in_time_and_back(tmp_path: Path, option: str, limit: float
     assert shop.ask().healthy
 
 
-def test_a_deployment_that_never_ticks_is_found(tmp_path: Path) -> None:
-    shop = Shop(tmp_path)
-    shop.row(1, age=86_400)
-    assert shop.orders().healthy, "it may have been deployed a minute ago"
-    shop.clock.passed += 345
-    assert shop.orders().healthy
-    assert shop.unhealthy_after(60) is not None
-    assert shop.orders().word == "never_ran"
-
-
-def test_asked_for_the_first_time_after_days(tmp_path: Path) -> None:
-    shop = Shop(tmp_path)
-    shop.row(1, age=10 * 86_400)
-    shop.tick()
-    shop.clock.passed += 5 * 86_400
-    shop.row(2, age=2 * 86_400 + 60)
-    (said,) = shop.app.health().pollers
-    assert said.sentence == "1 row has waited 2 d, and no worker took it."
-
-
 def test_the_process_that_asks_may_have_any_clock(tmp_path: Path) -> None:
     """The store's clock counts, and the age of rows by the database's."""
     shop = Shop(tmp_path)
@@ -109,23 +89,6 @@ def test_a_handler_that_keeps_failing_is_found(tmp_path: Path) -> None:
     shop.clock.passed += 280
     assert shop.tick() == "delivered"
     assert shop.orders().word == "idle"
-
-
-def test_a_halted_poller_needs_a_person(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, table("orders", poller='on_poison = "halt"\nmax_attempts = 1\nretry_backoff = "1ms"'))
-    shop.row(1)
-
-    def fail(batch: Batch) -> None:
-        raise ValueError("CANARY-1 of id=1")
-
-    outcomes = []
-    for _ in range(3):
-        outcomes.append(shop.tick(fail))
-        shop.clock.sleep(1)
-    assert outcomes[-1] == "halted"
-    said = shop.wait(LOOK)
-    assert (said.healthy, said.halted, said.word) == (False, True, "halted")
-    assert "poller resume orders" in (said.next_step or "")
 
 
 def test_a_full_quarantine_needs_a_person(tmp_path: Path) -> None:

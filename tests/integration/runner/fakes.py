@@ -14,7 +14,7 @@ from poller.handler.batch import Batch
 from poller.handler.call import Handler
 from poller.model import transitions
 from poller.model.cursor import Cursor
-from poller.model.document import State, decode, encode
+from poller.model.document import Change, State, decode, encode
 from poller.model.fingerprint import SourceDescription
 from poller.observability import (
     PollerEvent,
@@ -244,6 +244,24 @@ class World:
     def change(self, transition: Callable[[State], State]) -> None:
         """Somebody else changes the document."""
         self.put(encode(transition(self.state)))
+
+    def pause(self) -> None:
+        """An operator pauses the poller."""
+        record, now = self._record("pause"), self.runtime.utcnow()
+        self.change(lambda state: transitions.pause(state, by="ann", reason="deploy", change=record, now=now))
+
+    def cancel(self) -> None:
+        """An operator cancels the tenure."""
+        record, now = self._record("cancel"), self.runtime.utcnow()
+        self.change(lambda state: transitions.cancel(state, by="ann", reason="wrong", change=record, now=now))
+
+    def resume(self) -> None:
+        """An operator resumes the poller."""
+        record = self._record("resume")
+        self.change(lambda state: transitions.resume(state, change=record, now=self.runtime.utcnow()))
+
+    def _record(self, kind: str) -> Change:
+        return Change(id=f"{kind}-1", kind=kind, by="ann")
 
     def begun(self) -> World:
         """After a first tick that found nothing, so that there is a document; counted from here."""

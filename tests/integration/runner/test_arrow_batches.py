@@ -49,21 +49,26 @@ def check(batch: Batch) -> None:
     assert as_rows(batch) == [{**row, "price": str(row["price"])} for row in batch.rows]
 
 
-@pytest.mark.parametrize("options", [
+OPTIONS: list[dict[str, Any]] = [
     {"batch_size": 1400}, {"batch_size": 40, "page_size": 120}, {"batch_size": 700, "read_ahead": 0},
     {"batch_size": 60, "concurrency": 3, "page_size": 900}, {"batch_size": 200, "batch_bytes": "2KB"},
-])  # fmt: skip
-def test_a_table_has_the_rows_of_its_batch(any_db: str, options: dict[str, Any]) -> None:
+]  # fmt: skip
+
+
+def test_a_table_has_the_rows_of_its_batch(any_db: str) -> None:
     seen: list[int] = []
 
     def take(batch: Batch) -> None:
         check(batch)
         seen.extend(batch.table.column("id").to_pylist())
 
-    with poller(letters(any_db), **options) as one:
-        assert one.tick(take).outcome == "delivered"
-    assert sorted(seen) == list(range(1, ROWS + 1))
-    assert options.get("concurrency") or seen == sorted(seen)
+    source = letters(any_db)
+    for options in OPTIONS:
+        seen.clear()
+        with poller(source, **options) as one:
+            assert one.tick(take).outcome == "delivered", options
+        assert sorted(seen) == list(range(1, ROWS + 1)), options
+        assert options.get("concurrency") or seen == sorted(seen), options
 
 
 def test_columns_keep_their_types_over_batches(any_db: str) -> None:
@@ -79,6 +84,7 @@ def test_columns_keep_their_types_over_batches(any_db: str) -> None:
     assert len({str(schema) for schema in schemas}) == 1
 
 
+@pytest.mark.parametrize("any_db", ["sqlite", "postgres"], indirect=True)
 def test_rows_that_fail_are_named_kept_and_tried_with_a_table(any_db: str) -> None:
     tried: list[tuple[bool, list[int]]] = []
 
@@ -110,6 +116,7 @@ def take_in_a_child(batch: Batch) -> None:
         raise RuntimeError(f"{batch.table.num_rows} of {len(batch.keys())}")
 
 
+@pytest.mark.parametrize("any_db", ["sqlite", "postgres"], indirect=True)
 def test_a_table_reaches_a_child_process(any_db: str) -> None:
     with poller(letters(any_db), batch_size=1350, isolation="process") as one:
         result = one.tick(take_in_a_child)

@@ -36,16 +36,6 @@ def test_an_async_handler_is_awaited_before_its_batch_is_committed(worlds: World
     assert world.state.checkpoint.cursor == cursor_of(row(15))
 
 
-def test_an_async_handler_that_raises_failed(worlds: Worlds) -> None:
-    world = worlds(rows=5)
-
-    async def handle(batch: Batch) -> None:
-        await asyncio.sleep(0)
-        raise ValueError("no")
-
-    assert world.tick(handle).error == "ValueError: no"
-
-
 def test_an_async_handler_that_was_cancelled_by_itself_failed(worlds: Worlds) -> None:
     world = worlds(rows=5)
 
@@ -90,18 +80,6 @@ def test_an_async_handler_runs_even_where_a_loop_runs_already(worlds: Worlds) ->
 
     asyncio.run(program())
     assert len(set(map(id, loops))) == 2
-
-
-def test_a_failure_inside_a_running_loop_is_reported_as_elsewhere(worlds: Worlds) -> None:
-    world = worlds(rows=5)
-
-    async def handle(batch: Batch) -> None:
-        raise ValueError("no")
-
-    async def program() -> None:
-        assert world.tick(handle).error == "ValueError: no"
-
-    asyncio.run(program())
 
 
 @pytest.mark.parametrize("inside", [False, True])

@@ -109,15 +109,15 @@ def test_late_rows_are_cut_too(worlds: Worlds) -> None:
     assert found.redelivered == 5
 
 
-def test_a_real_table_arrives_whole_and_so_does_a_backfill(any_db: str) -> None:
-    engine = sa.create_engine(any_db)
+def test_a_real_table_arrives_whole_and_so_does_a_backfill(sqlite_url: str) -> None:
+    engine = sa.create_engine(sqlite_url)
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE letters (id INTEGER PRIMARY KEY NOT NULL, body TEXT NOT NULL)")
         insert = sa.text("INSERT INTO letters VALUES (:id, :body)")
         connection.execute(insert, [{"id": n, "body": "x" * (3000 if n % 7 else 30_000)} for n in range(1, 301)])
     engine.dispose()
     keys: dict[str, Any] = {"cursor_column": "id", "cursor_kind": "integer+pk", "pk_columns": ["id"], "bound": "none"}
-    source = SqlSource(any_db, table="letters", **keys)
+    source = SqlSource(sqlite_url, table="letters", **keys)
     seen: list[list[int]] = []
 
     def take(batch: Batch) -> None:

@@ -84,20 +84,16 @@ def test_an_idle_tick_is_one_get_and_no_put(counted: Counted) -> None:
     assert [(one.method, one.status) for one in counted.logged()] == [("GET", 304)]
 
 
-def test_a_one_batch_tick_is_one_get_and_two_puts(counted: Counted) -> None:
-    counted.add(0, 10)
-    assert counted.tick() == "delivered"
-    assert counted.proxy.counts() == {"GET": 1, "PUT": 2}
-    assert [(one.method, one.status) for one in counted.logged()] == [("GET", 304), ("PUT", 201), ("PUT", 201)]
-    assert counted.delivered == list(range(10))
-
-
-def test_a_ten_batch_tick_is_one_get_and_eleven_puts(counted: Counted) -> None:
+def test_an_n_batch_tick_is_one_get_and_n_plus_one_conditional_puts(counted: Counted) -> None:
     counted.add(0, 100)
     assert counted.tick() == "delivered"
     assert counted.proxy.counts() == {"GET": 1, "PUT": 11}
     assert len(counted.proxy.requests) == len(counted.logged()) == 12
     assert counted.delivered == list(range(100))
+    assert [(one.method, one.status) for one in counted.logged()] == [("GET", 304), *[("PUT", 201)] * 11]
+    assert all(one.request.if_match for one in counted.proxy.requests.select("PUT"))
+    (get,) = counted.proxy.requests.select("GET")
+    assert get.request.if_none_match
 
 
 def test_the_first_look_of_a_process_is_one_request_more(counted: Counted) -> None:
@@ -115,13 +111,3 @@ def test_the_first_look_of_a_process_is_one_request_more(counted: Counted) -> No
         assert another.tick(batches.append).outcome == "delivered"
     assert counted.proxy.counts() == {"GET": 1, "PUT": 2}
     assert len(counted.logged()) == 3
-
-
-def test_every_put_is_conditional(counted: Counted) -> None:
-    counted.add(0, 30)
-    counted.tick()
-    puts = counted.proxy.requests.select("PUT")
-    assert len(puts) == 4
-    assert all(one.request.if_match for one in puts)
-    (get,) = counted.proxy.requests.select("GET")
-    assert get.request.if_none_match

@@ -3,32 +3,17 @@ and the lease is given back once the handler has ended, if it is still this tenu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from poller.errors import LeaseLost
 from poller.handler.batch import Batch
-from poller.model import transitions
-from poller.model.document import Change, State
 from poller.observability import BatchCommitted, LeaseLostEvent, LeaseReleased
 from poller.tick.result import TickResult
 from tests.integration.runner.fakes import World, Worlds, once
 from tests.integration.runner.wire import lost_after, lost_before, preceded
 
 TTL, MARGIN, HEARTBEAT = 60.0, 5.0, 20.0
-WHY = "cancelled by ann: the wrong warehouse"
-
-
-def cancelled(world: World) -> Callable[[State], State]:
-    change = Change(id="c1", kind="cancel", by="ann")
-    now = world.runtime.utcnow()
-    return lambda state: transitions.cancel(state, by="ann", reason="the wrong warehouse", change=change, now=now)
-
-
-def resumed(world: World) -> Callable[[State], State]:
-    change = Change(id="r1", kind="resume", by="bob")
-    return lambda state: transitions.resume(state, change=change, now=world.runtime.utcnow())
+WHY = "cancelled by ann: wrong"
 
 
 def given_back(world: World, result: TickResult) -> None:
@@ -45,7 +30,7 @@ def test_the_next_heartbeat_sets_lost_and_the_handler_may_end(worlds: Worlds) ->
     world = worlds(rows=25)
 
     def handle(batch: Batch) -> None:
-        world.change(cancelled(world))
+        world.cancel()
         assert not batch.lost.is_set()
         assert batch.lost.wait(HEARTBEAT + 1)
         with pytest.raises(LeaseLost) as lost:
@@ -55,7 +40,7 @@ def test_the_next_heartbeat_sets_lost_and_the_handler_may_end(worlds: Worlds) ->
 
     given_back(world, world.tick(handle))
     assert world.tick().outcome == "paused"
-    world.change(resumed(world))
+    world.resume()
     assert world.tick().rows == 25
 
 
@@ -64,7 +49,7 @@ def test_a_call_that_ended_before_the_heartbeat_commits_nothing(worlds: Worlds, 
     world = worlds(rows=25)
 
     def handle(batch: Batch) -> None:
-        world.change(cancelled(world))
+        world.cancel()
         if ends == "badly":
             raise ValueError("no such customer")
 
@@ -75,7 +60,7 @@ def test_nothing_else_starts_here_until_an_ignoring_handler_ends(worlds: Worlds)
     world = worlds(rows=25)
 
     def handle(batch: Batch) -> None:
-        world.change(cancelled(world))
+        world.cancel()
         world.runtime.sleep(HEARTBEAT + 1)
         before = world.body
         world.runtime.sleep(TTL + MARGIN)
@@ -90,9 +75,9 @@ def test_the_lease_of_whoever_took_over_is_not_given_back(worlds: Worlds) -> Non
     world = worlds(rows=5)
 
     def handle(batch: Batch) -> None:
-        world.change(cancelled(world))
+        world.cancel()
         world.runtime.sleep(HEARTBEAT + 1)
-        world.change(resumed(world))
+        world.resume()
         world.runtime.sleep(TTL + MARGIN)
         world.take_over()
 
@@ -107,8 +92,8 @@ def test_a_cancel_that_was_taken_back_in_time_stops_nothing(worlds: Worlds) -> N
 
     def handle(batch: Batch) -> None:
         world.take(batch)
-        world.change(cancelled(world))
-        world.change(resumed(world))
+        world.cancel()
+        world.resume()
         world.runtime.sleep(HEARTBEAT + 1)
         assert not batch.lost.is_set()
 
@@ -120,9 +105,9 @@ def test_a_resume_after_the_loss_still_gets_the_lease_back(worlds: Worlds) -> No
     world = worlds(rows=5)
 
     def handle(batch: Batch) -> None:
-        world.change(cancelled(world))
+        world.cancel()
         world.runtime.sleep(HEARTBEAT + 1)
-        world.wire.write_faults.extend([preceded(lambda: world.change(resumed(world))), lost_after])
+        world.wire.write_faults.extend([preceded(lambda: world.resume()), lost_after])
 
     result = world.tick(handle)
     assert (result.outcome, result.error) == ("paused", WHY)
@@ -136,7 +121,7 @@ def test_a_cancel_between_two_batches_keeps_what_was_committed(worlds: Worlds) -
 
     def between() -> None:
         world.runtime.sleep(1)
-        world.change(cancelled(world))
+        world.cancel()
         stop.set()
 
     def handle(batch: Batch) -> None:
@@ -154,7 +139,7 @@ def test_a_release_that_fails_leaves_the_lease_to_expire(worlds: Worlds) -> None
     world = worlds(rows=5)
 
     def handle(batch: Batch) -> None:
-        world.change(cancelled(world))
+        world.cancel()
         world.runtime.sleep(HEARTBEAT + 1)
         world.wire.write_faults.extend([lost_before] * 1000)
 
@@ -163,7 +148,7 @@ def test_a_release_that_fails_leaves_the_lease_to_expire(worlds: Worlds) -> None
     assert world.emitted(LeaseReleased) == []
     assert world.runtime.monotonic() < TTL, "what cannot be released is left to expire, not waited for"
     world.wire.write_faults.clear()
-    world.change(resumed(world))
+    world.resume()
     assert world.tick().outcome == "held_elsewhere"
     world.runtime.sleep(TTL + MARGIN)
     assert world.tick().rows == 5

@@ -57,13 +57,6 @@ def test_a_new_process_begins_no_deleted_document_again(worlds: Worlds, rows: in
     assert len(world.emitted(Began)) == 1
 
 
-def test_a_record_of_a_row_shows_that_a_document_existed(worlds: Worlds) -> None:
-    world = worlds()
-    world.store.write("quarantine/shop/orders/0123456789abcdef.json", b"{}", if_tag=None)
-    with pytest.raises(StateCorrupt, match="is gone, but it ran before"):
-        world.tick()
-
-
 def without_a_trace(worlds: Worlds) -> World:
     """A document of a version that left none."""
     world = worlds(rows=3)
@@ -121,13 +114,6 @@ def test_a_store_that_refuses_records_stops_no_poller(worlds: Worlds) -> None:
     world.runtime.sleep(3600)
     assert world.tick().outcome == "idle"
     assert [record["kind"] for record in trail(world)] == ["created"]
-
-
-def test_only_the_first_look_asks_for_more_than_the_document(worlds: Worlds) -> None:
-    world = settled(worlds(rows=5))
-    for _ in range(3):
-        assert world.tick().outcome == "idle"
-    assert (world.wire.counts, world.wire.others) == ((3, 0), [])
 
 
 # --- the weekly rewrite

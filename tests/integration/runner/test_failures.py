@@ -17,9 +17,14 @@ from poller.model.redact import LIMIT
 from poller.observability import HandlerFailed, PollerHalted
 from poller.tick.recheck import Recheck
 from tests.integration.runner.fakes import LONGEST_WAIT, TableGone, World, Worlds, cursor_of, raising, row
-from tests.integration.runner.wire import Fault, denied, lost_before, unavailable
+from tests.integration.runner.wire import Fault, denied, lost_before
+from tests.support.hostile import Hostile
 
 SECRET = "hunter2Zx9"
+
+
+class Timeout(BaseException):
+    """As gevent's, trio's `Cancelled` and pytest's `fail` are: no `Exception`."""
 
 
 class Unprintable(Exception):
@@ -58,15 +63,6 @@ def test_a_failure_moves_nothing_and_releases_by_one_write(worlds: Worlds) -> No
     assert (event.error, event.attempt, event.batch_id) == ("ValueError: bad row", 1, last.batch_id)
 
 
-def test_the_next_call_repeats_the_rows_as_attempt_two(worlds: Worlds) -> None:
-    world = worlds(rows=5)
-    world.tick(raising(ValueError("no")))
-    assert world.tick_when_due().outcome == "delivered"
-    assert [seen.attempt for seen in world.seen] == [2]
-    assert world.delivered == [1, 2, 3, 4, 5]
-    assert (world.state.delivery.attempts, world.state.delivery.last_error) == (0, None)
-
-
 def test_until_the_next_call_a_tick_is_one_look_at_the_document(worlds: Worlds) -> None:
     world = worlds(rows=5, retry_backoff="4s")
     failed = world.tick(raising(ValueError("no")))
@@ -79,6 +75,8 @@ def test_until_the_next_call_a_tick_is_one_look_at_the_document(worlds: Worlds) 
     assert failed.retry_at is not None
     world.runtime.sleep((failed.retry_at - world.runtime.utcnow()).total_seconds())
     assert world.tick().outcome == "delivered"
+    assert ([seen.attempt for seen in world.seen], world.delivered) == ([2], [1, 2, 3, 4, 5])
+    assert (world.state.delivery.attempts, world.state.delivery.last_error) == (0, None)
 
 
 def test_waits_double_up_to_the_longest_and_begin_anew_after_a_row(worlds: Worlds) -> None:
@@ -96,46 +94,40 @@ def test_waits_double_up_to_the_longest_and_begin_anew_after_a_row(worlds: World
     assert (result.retry_at - world.runtime.utcnow()).total_seconds() == 3
 
 
-def test_a_failure_in_mid_drain_keeps_what_was_committed(worlds: Worlds) -> None:
-    world = worlds(rows=30)
-
-    def handle(batch: Batch) -> None:
-        if 15 in [one["id"] for one in batch]:
-            raise ValueError("fifteen")
-        world.take(batch)
-
-    result = world.tick(handle)
-    assert (result.outcome, result.rows, result.cursor) == ("handler_failed", 10, cursor_of(row(10)))
-    assert world.state.checkpoint.cursor == cursor_of(row(10))
-    assert world.state.delivery.attempts == 1
+ENDLESS = type("E" * 5_000, (Exception,), {})
+ANY_ERROR: list[BaseException] = [
+    *(SourceUnavailable("their database"), StoreUnavailable("their store"), TableGone("x")),
+    ConfigError("no such setting", key="x"),
+    *(asyncio.CancelledError(), TimeoutError(), StopIteration(), SystemExit(3), Timeout("10 seconds")),
+    *(ValueError("file \udcff.csv"), ValueError("\ud800"), Unprintable(), ValueError(), ValueError("nul \x00")),
+    *(Hostile(inner()) for inner in (ValueError, SystemExit, KeyboardInterrupt, GeneratorExit)),
+    ENDLESS("x"),
+]
 
 
-@pytest.mark.parametrize(
-    "error", [SourceUnavailable("their database"), StoreUnavailable("their store"), TableGone("x")]
-)
-def test_our_own_error_raised_by_a_handler_is_its_failure(worlds: Worlds, error: Exception) -> None:
-    world = worlds(rows=5)
-    assert world.tick(raising(error)).outcome == "handler_failed"
-
-
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), TimeoutError(), StopIteration(), SystemExit(3)])
-def test_errors_that_python_treats_apart_are_failures_too(worlds: Worlds, error: BaseException) -> None:
-    world = worlds(rows=5)
-    result = world.tick(raising(error))
-    assert result.outcome == "handler_failed"
-    assert type(error).__name__ in (result.error or "")
-    assert world.state.delivery.attempts == 1
+def test_any_error_of_a_handler_is_a_failure_of_its_batch(worlds: Worlds) -> None:
+    """Those of the library, those that Python treats apart, and those that cannot be shown."""
+    for error in ANY_ERROR:
+        world, kind = worlds(rows=5), type(error).__name__
+        result = world.tick(raising(error))
+        assert (result.outcome, world.state.delivery.attempts) == ("handler_failed", 1), kind
+        assert (result.error or "").startswith(kind[:100]), kind
+        assert world.state.lease.owner_id is None, kind
+        assert world.tick_when_due().outcome == "delivered", kind
 
 
 def test_a_failure_that_cannot_be_written_is_still_reported(worlds: Worlds) -> None:
-    world = worlds(rows=5)
+    for is_down in (False, True):
+        world = worlds(rows=5, lease_ttl="3s", heartbeat_interval="750ms")
 
-    def handle(batch: Batch) -> None:
-        world.wire.write_faults.append(denied)
-        raise ValueError("no")
+        def handle(batch: Batch, world: World = world, is_down: bool = is_down) -> None:
+            world.wire.down = is_down
+            world.wire.write_faults.append(denied)
+            raise ValueError("no")
 
-    assert world.tick(handle).outcome == "handler_failed"
-    assert world.state.lease.owner_id is not None, "it will expire"
+        result = world.tick(handle)
+        assert (result.outcome, result.error) == ("handler_failed", "ValueError: no"), is_down
+        assert world.state.lease.owner_id is not None, "it will expire"
 
 
 # --- what is kept of an error
@@ -165,18 +157,6 @@ def test_with_error_text_off_only_the_type_is_kept_or_logged(worlds: Worlds, cap
     assert result.error == "ValueError"
     for shown in (caplog.text, str(result.as_json()), str(world.events), world.body.decode()):
         assert "Ann" not in shown
-
-
-@pytest.mark.parametrize(
-    "error", [ValueError("file \udcff.csv"), ValueError("\ud800"), Unprintable(), ValueError(), ValueError("nul \x00")]
-)
-def test_an_error_that_cannot_be_shown_is_still_a_failure(worlds: Worlds, error: Exception) -> None:
-    world = worlds(rows=5)
-    result = world.tick(raising(error))
-    assert result.outcome == "handler_failed"
-    last = world.state.delivery.last_error
-    assert last is not None
-    assert last.type == type(error).__name__
 
 
 # --- again and again
@@ -280,35 +260,6 @@ def test_a_row_that_kills_its_process_is_halved_to_and_counted(worlds: Worlds) -
     reason = world.state.control.reason or ""
     assert reason.startswith("row orders/1/2026-04-01T00:00:00.000000Z failed 2 times: HandlerDied: its process ended")
     assert world.state.checkpoint.cursor is None
-
-
-def test_a_poller_whose_database_was_down_for_long_does_not_halt(worlds: Worlds) -> None:
-    world = worlds(rows=15, max_attempts=2)
-    for _ in range(10):
-        world.table.faults.extend([None, SourceUnavailable("down")])
-        with pytest.raises(SourceUnavailable):
-            world.tick()
-        world.table.rows.append(row(100 + len(world.table.rows)))
-        world.table.rows.extend(row(200 + len(world.table.rows) + n) for n in range(10))
-    assert world.state.delivery.attempts == 0
-
-
-def test_a_failing_write_of_a_failure_does_not_hide_the_outcome(worlds: Worlds) -> None:
-    world = worlds(rows=5, lease_ttl="3s", heartbeat_interval="750ms")
-
-    def handle(batch: Batch) -> None:
-        world.wire.down = True
-        raise ValueError("no")
-
-    result = world.tick(handle)
-    assert (result.outcome, result.error) == ("handler_failed", "ValueError: no")
-    assert str(unavailable()) not in (result.error or "")
-
-
-def test_a_configuration_error_raised_by_a_handler_is_its_failure(worlds: Worlds) -> None:
-    world = worlds(rows=5)
-    assert world.tick(raising(ConfigError("no such setting", key="x"))).outcome == "handler_failed"
-    assert world.state.delivery.attempts == 1
 
 
 # --- late rows

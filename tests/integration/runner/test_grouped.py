@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from poller.errors import SourceUnavailable, StoreUnavailable
+from poller.errors import SourceUnavailable, StoreDenied, StoreUnavailable
 from poller.handler.batch import Batch
 from poller.observability import BatchCommitted, HandlerFailed
 from tests.integration.runner.fakes import World, Worlds, add, settled
+from tests.integration.runner.wire import denied
 
 
 def grouped(worlds: Worlds, rows: int, seconds: float = 1.0, **options: Any) -> World:
@@ -145,22 +147,6 @@ def test_a_lost_lease_counts_nothing_that_has_not_landed(worlds: Worlds) -> None
     assert len(world.delivered) <= 3 + 4
 
 
-def test_a_commit_that_cannot_be_resolved_ends_the_tick(worlds: Worlds) -> None:
-    world = grouped(worlds, 10, lease_ttl="15s")
-
-    def handle(batch: Batch) -> None:
-        world.take(batch)
-        if len(world.seen) == 2:
-            world.wire.down = True
-        world.runtime.sleep(0.1)
-
-    result = world.tick(handle)
-    assert result.outcome in ("commit_unknown", "lease_lost")
-    assert len(world.delivered) <= 2 + 4
-    world.wire.down = False
-    assert checkpoint(world) <= 2
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=lambda error: type(error).__name__)
 def test_who_ends_the_process_loses_nothing_that_was_done(worlds: Worlds, error: BaseException) -> None:
     world = grouped(worlds, 10)
@@ -203,3 +189,64 @@ def test_a_commit_that_got_no_answer_is_sent_again_meanwhile(worlds: Worlds) -> 
     assert world.tick(handle).rows == 10
     assert (world.delivered, checkpoint(world)) == (list(range(1, 11)), 10)
     assert not world.wire.write_faults, "both were met"
+
+
+# --- a call or a commit fails while other commits are on their way
+
+ROWS = 12
+MODES: dict[str, dict[str, Any]] = {
+    "block": {"on_poison": "block"},
+    "searched": {"on_poison": "block", "max_attempts": 1},
+    "halt": {"on_poison": "halt", "max_attempts": 50},
+    "quarantine": {"on_poison": "quarantine"},
+}
+
+
+@pytest.mark.parametrize("names", [False, True], ids=["raises", "names it"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("bad", [2, 4, 5, 6])
+def test_what_is_done_before_a_row_that_fails_comes_once(worlds: Worlds, bad: int, mode: str, names: bool) -> None:
+    """The call fails while the commits of those before it are on their way, or wait for others that share their write:
+    the first is on its way when the fifth row is called, and four wait then."""
+    world = grouped(worlds, ROWS, 3.0, **MODES[mode])
+    done: list[int] = []
+    works = False
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.runtime.sleep(0.1)
+        for one in batch:
+            if one["id"] != bad or works:
+                done.append(one["id"])
+            elif names:
+                batch.fail(one, "not now")
+            else:
+                raise ValueError("not now")
+
+    assert world.tick(handle).outcome == "handler_failed"
+    assert checkpoint(world) >= bad - 1, "what was done has landed with the failure"
+    works = True
+    for _ in range(4):
+        world.tick_when_due(handle)
+    assert Counter(done) == Counter(range(1, ROWS + 1))
+    assert (checkpoint(world), world.state.aside) == (ROWS, ())
+
+
+def test_no_commit_follows_one_that_failed(worlds: Worlds) -> None:
+    """The store refuses a commit, and would take the next: then the checkpoint would pass rows that nothing reported,
+    and that `poller recheck` would take for late."""
+    world = grouped(worlds, ROWS, 3.0)
+    refuses = 2
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        if len(world.seen) == refuses:
+            world.wire.write_faults.append(denied)
+
+    with pytest.raises(StoreDenied):
+        world.tick(handle)
+    reported = sum(event.rows for event in world.emitted(BatchCommitted))
+    assert checkpoint(world) == reported < len(world.delivered)
+    for _ in range(2):
+        world.tick_when_due()
+    assert checkpoint(world) == ROWS

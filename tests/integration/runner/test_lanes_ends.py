@@ -35,20 +35,12 @@ def _stops(world: Laned) -> dict[str, Any]:
 
 
 def _pauses(world: Laned) -> dict[str, Any]:
-    record = Change(id="p1", kind="pause", by="ann")
-
     def soon() -> None:
         world.world.runtime.sleep(1.0)
-        now = world.world.runtime.utcnow()
-        world.world.change(lambda state: transitions.pause(state, by="ann", reason=None, change=record, now=now))
+        world.world.pause()
 
     world.world.runtime.start(soon)
     return {}
-
-
-def _resume(world: Laned) -> None:
-    record = Change(id="p2", kind="resume", by="ann")
-    world.world.change(lambda state: transitions.resume(state, change=record, now=world.world.runtime.utcnow()))
 
 
 ENDS: dict[str, tuple[dict[str, Any], Callable[[Laned], dict[str, Any]]]] = {
@@ -72,7 +64,7 @@ def test_what_is_done_when_a_tick_ends_is_done(worlds: Worlds, how: str, mode: s
     assert 0 < len(world.begun) < ROWS
     assert state.delivery.lanes is not None, "some lanes were ahead of the first one"
     if how == "pause":
-        _resume(world)
+        world.world.resume()
     for _ in range(20):
         world.world.tick(world.handler(seconds=SLOW), worker=world.world.another())
     assert Counter(world.begun) == Counter(range(1, ROWS + 1))

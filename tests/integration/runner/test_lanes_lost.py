@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from poller.handler.batch import Batch
-from poller.model import transitions
-from poller.model.document import Change
 from poller.observability import BatchCommitted, HandlerTimedOut
 from tests.integration.runner.fakes import Worlds
 from tests.integration.runner.laned import LANES, Laned, laned
@@ -26,8 +24,7 @@ def _down(world: Laned) -> None:
 
 
 def _cancelled(world: Laned) -> None:
-    record, now = Change(id="c1", kind="cancel", by="ann"), world.world.runtime.utcnow()
-    world.world.change(lambda state: transitions.cancel(state, by="ann", reason=None, change=record, now=now))
+    world.world.cancel()
 
 
 @pytest.mark.parametrize("how", [_taken, _down, _cancelled])
@@ -47,8 +44,7 @@ def test_each_lane_is_told_and_nothing_more_is_committed(worlds: Worlds, how: An
     assert (world.checkpoint, world.world.emitted(BatchCommitted)) == (0, [])
     world.world.wire.down = False
     if how is _cancelled:
-        record, now = Change(id="c2", kind="resume", by="ann"), world.world.runtime.utcnow()
-        world.world.change(lambda state: transitions.resume(state, change=record, now=now))
+        world.world.resume()
     world.done.clear()
     world.world.runtime.sleep(120)
     for _ in range(5):
@@ -75,9 +71,3 @@ def test_a_lane_that_takes_too_long_ends_the_tenure(worlds: Worlds) -> None:
         world.world.tick(world.handler())
     assert (world.checkpoint, set(world.delivered)) == (60, set(range(1, 61)))
     assert landed
-
-
-def test_lanes_that_are_slow_but_not_too_slow_keep_the_lease(worlds: Worlds) -> None:
-    world = laned(worlds, 60, handler_timeout="30s", tick_timeout="60m", **SHORT)
-    result = world.world.tick(world.handler(seconds=dict.fromkeys(range(1, 61), 29.0)))
-    assert (result.outcome, result.rows, world.world.emitted(HandlerTimedOut)) == ("delivered", 60, [])

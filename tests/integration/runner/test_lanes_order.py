@@ -1,4 +1,5 @@
-"""Several lanes keep the order of each ordering key, and no version of a row overtakes an older one."""
+"""Several lanes keep the order of each ordering key, no version of a row overtakes an older one, and the checkpoint is
+the low watermark."""
 
 from __future__ import annotations
 
@@ -58,3 +59,15 @@ def test_a_row_that_is_left_comes_although_its_key_changes(worlds: Worlds) -> No
     world.world.tick(world.handler())
     assert (sorted(world.delivered), world.lost) == (list(range(1, 61)), [])
     assert world.world.state.delivery.lanes is None
+
+
+def test_the_checkpoint_waits_for_the_slowest_lane(worlds: Worlds) -> None:
+    world = laned(worlds, 60)
+    stood: list[int] = []
+
+    def then(batch: Batch) -> None:
+        if batch.rows[0]["id"] == 1:
+            stood.append(world.checkpoint)
+
+    assert world.world.tick(world.handler(then, seconds={1: 5.0})).rows == 60
+    assert (stood, world.checkpoint) == ([0], 60)

@@ -10,10 +10,8 @@ import pytest
 
 from poller.handler.batch import Batch
 from poller.handler.reports import Reject, RetryLater
-from poller.model import transitions
-from poller.model.document import Change
 from tests.integration.runner.fakes import Worlds
-from tests.integration.runner.laned import LANES, Laned, laned
+from tests.integration.runner.laned import LANES, laned
 
 
 def failing(number: int, how: str) -> Any:
@@ -66,11 +64,6 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def _resumed(world: Laned) -> None:
-    record, now = Change(id="r1", kind="resume", by="ann"), world.world.runtime.utcnow()
-    world.world.change(lambda state: transitions.resume(state, change=record, now=now))
-
-
 @pytest.mark.parametrize("says", SAYS)
 @pytest.mark.parametrize("mode", ["block", "halt", "quarantine"])
 def test_whatever_fails_in_a_lane_nothing_is_lost(worlds: Worlds, says: str, mode: str) -> None:
@@ -89,7 +82,7 @@ def test_whatever_fails_in_a_lane_nothing_is_lost(worlds: Worlds, says: str, mod
     for _ in range(60):
         outcome = world.world.tick_when_due(world.handler(then)).outcome
         if outcome == "halted":
-            _resumed(world)
+            world.world.resume()
     state, done = world.world.state, Counter(row for call in world.calls for row in call.done)
     waits = {(row.cursor.tiebreaker or {})["id"] for row in (*state.aside, *state.quarantine)}
     assert (world.checkpoint, world.lost) == (60, [])

@@ -10,9 +10,7 @@ import pytest
 from poller.admin.editor import Operator
 from poller.errors import ConfigError, LeaseHeld, PollerError, StateCorrupt
 from poller.handler.batch import Batch
-from poller.model import transitions
 from poller.model.cursor import Cursor
-from poller.model.document import Change
 from poller.model.timing import Timing
 from poller.observability import Rechecked, YieldedToOperator
 from poller.ports import Page
@@ -121,9 +119,7 @@ def test_a_cancelled_redelivery_counts_nothing_and_gives_back(worlds: Callable[.
     found = late_rows(world, 20)
 
     def handle(batch: Batch) -> None:
-        change = Change(id="c1", kind="cancel", by="ann")
-        now = world.runtime.utcnow()
-        world.change(lambda state: transitions.cancel(state, by="ann", reason="wrong", change=change, now=now))
+        world.cancel()
         assert batch.lost.wait(21)
 
     with pytest.raises(PollerError, match="cancelled by ann: wrong, after 0 of 20 late rows") as stopped:

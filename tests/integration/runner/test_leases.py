@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from poller.handler.batch import Batch
-from poller.model.document import State, encode
 from poller.observability import (
     LeaseAcquired,
     LeaseTakenOver,
     StaleCommitRefused,
 )
-from poller.ports import Timeout
-from poller.stores import MemoryStore
 from poller.tick.result import TickResult
 from tests.integration.runner.fakes import Worlds, row
-from tests.integration.runner.wire import Answer, Wire, lost_before
+from tests.integration.runner.wire import lost_before
 
 TTL, MARGIN = 60.0, 5.0
 
@@ -60,94 +56,12 @@ def test_an_expired_lease_is_taken_over_with_the_next_token(worlds: Worlds) -> N
     (event,) = world.emitted(LeaseTakenOver)
     assert (event.previous_owner_id, event.previous_fencing_token, event.fencing_token) == ("other/1", 1, 2)
     assert world.seen[0].attempt == 2, "the batch had been started by the one who vanished"
-
-
-def test_a_takeover_stands_in_the_audit_trail(worlds: Worlds) -> None:
-    world = worlds(rows=5).begun()
-    world.take_over()
-    world.runtime.sleep(TTL + MARGIN)
-    world.tick()
     *_, entry = world.worker.context.audit.entries()
-    assert entry["kind"] == "takeover"
-    assert entry["before"] == {"owner_id": "other/1", "fencing_token": 1}
+    assert (entry["kind"], entry["before"]) == ("takeover", {"owner_id": "other/1", "fencing_token": 1})
     assert entry["after"]["fencing_token"] == 2
 
 
-@pytest.mark.parametrize("error", [-86_400.0, -30.0, 30.0, 86_400.0])
-def test_a_wrong_wall_clock_of_the_taker_changes_nothing(worlds: Worlds, error: float) -> None:
-    world = worlds(rows=5).begun()
-    world.take_over()
-
-    class Skewed(type(world.runtime)):  # type: ignore[misc]
-        def utcnow(self) -> Any:
-            return world.runtime.utcnow() + timedelta(seconds=error)
-
-    skewed = Skewed.__new__(Skewed)
-    skewed.__dict__ = world.runtime.__dict__
-    worker = world.another()
-    file = worker.context.file
-    file.runtime = file.clock._runtime = skewed
-    worker.context.runtime = skewed
-    world.runtime.sleep(TTL + MARGIN - 0.1)
-    assert world.tick(worker=worker).outcome == "held_elsewhere"
-    world.runtime.sleep(0.1)
-    assert world.tick(worker=worker).outcome == "delivered"
-
-
-def test_an_older_copy_put_back_frees_nothing_before_its_ttl(worlds: Worlds) -> None:
-    world = worlds(rows=5)
-    world.tick()
-    old = world.body
-    world.table.rows += [row(6)]
-    world.runtime.sleep(3600)
-    world.put(old)
-    other = world.another()
-    assert world.tick(worker=other).outcome == "held_elsewhere"
-    world.runtime.sleep(TTL + MARGIN)
-    assert world.tick(worker=other).outcome == "delivered"
-
-
-def test_each_tenure_has_an_owner_id_of_its_own(worlds: Worlds) -> None:
-    world = worlds(rows=1)
-    owners = set()
-    for number in range(2, 5):
-        world.tick(lambda batch: owners.add(world.state.lease.owner_id))
-        world.table.rows.append(row(number))
-    assert len(owners) == 3
-    assert all(owner is not None and owner.startswith("shop/") for owner in owners)
-
-
 # --- two at once
-
-
-def test_two_workers_on_one_document_are_never_both_in_the_handler(worlds: Worlds) -> None:
-    world = worlds(rows=200, lease_ttl="3s", heartbeat_interval="750ms")
-    inside: list[int] = []
-    crowd: list[list[int]] = []
-
-    def handler(worker: int) -> Callable[[Batch], None]:
-        def handle(batch: Batch) -> None:
-            inside.append(worker)
-            crowd.append(list(inside))
-            world.take(batch)
-            world.runtime.sleep(4.0)
-            inside.remove(worker)
-
-        return handle
-
-    def work(number: int) -> None:
-        worker = world.another(max_batches_per_tick=3)
-        idle = 0
-        while idle < 2:
-            idle += world.tick(handler(number), worker=worker).outcome == "idle"
-            world.runtime.sleep(0.7)
-
-    tasks = [world.runtime.start(lambda number=number: work(number)) for number in (1, 2)]  # type: ignore[misc]
-    for task in tasks:
-        task.join()
-    assert all(len(one) == 1 for one in crowd)
-    assert {one[0] for one in crowd} == {1, 2}, "both had their turn"
-    assert world.delivered == list(range(1, 201))
 
 
 @pytest.mark.parametrize("theirs", [None, 5.0])
@@ -234,36 +148,3 @@ def test_the_loser_to_a_finished_worker_delivers_what_is_left(worlds: Worlds) ->
     world.wire.write_faults.append(race)
     assert world.tick().rows == 5
     assert world.delivered == list(range(1, 16)), "rows read before the race are read again"
-
-
-def test_without_server_time_a_lease_is_taken_when_seen_unchanged(worlds: Worlds) -> None:
-    world = worlds(rows=5)
-    world.store = MemoryStore(world.runtime, server_time=False)
-    world.wire = Wire(world.store)
-    world.put(encode(State(poller_name="orders")))
-    world.take_over()
-    worker = world.another()
-    world.runtime.sleep(1000)
-    assert world.tick(worker=worker).outcome == "held_elsewhere"
-    world.runtime.sleep(TTL + MARGIN - 0.1)
-    assert world.tick(worker=worker).outcome == "held_elsewhere"
-    world.runtime.sleep(0.1)
-    assert world.tick(worker=worker).outcome == "delivered"
-
-
-def test_without_server_time_a_complete_store_delays_nothing(worlds: Worlds) -> None:
-    class Forgetful(Wire):
-        def read(self, name: str, *, unless: str | None = None, timeout: Timeout | None = None) -> Answer:
-            return super().read(name, timeout=timeout)
-
-    world = worlds(rows=5)
-    world.store = MemoryStore(world.runtime, server_time=False)
-    world.wire = Forgetful(world.store)
-    world.put(encode(State(poller_name="orders")))
-    world.take_over()
-    worker = world.another()
-    outcomes = []
-    for _ in range(14):
-        outcomes.append(world.tick(worker=worker).outcome)
-        world.runtime.sleep(5)
-    assert outcomes == ["held_elsewhere"] * 13 + ["delivered"]

@@ -82,31 +82,6 @@ class Clocks:
         monkeypatch.setattr(SystemRuntime, "_read", staticmethod(lambda: (self.running, self.since_boot)))
 
 
-def test_time_that_the_machine_slept_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    clocks = Clocks(monkeypatch)
-    runtime = SystemRuntime()
-    assert runtime.monotonic() == 0
-    clocks.running += 1
-    clocks.since_boot += 1
-    assert runtime.monotonic() == 1
-    clocks.since_boot += 3600
-    assert runtime.monotonic() == 3601, "suspended for an hour: CLOCK_MONOTONIC stood still"
-    clocks.running += 2
-    clocks.since_boot += 2
-    assert runtime.monotonic() == 3603
-
-
-def test_whichever_clock_went_further_counts_from_look_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    clocks = Clocks(monkeypatch)
-    runtime = SystemRuntime()
-    clocks.running += 10
-    clocks.since_boot += 9
-    assert runtime.monotonic() == 10
-    clocks.running += 9
-    clocks.since_boot += 10
-    assert runtime.monotonic() == 20
-
-
 def test_it_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     clocks = Clocks(monkeypatch)
     runtime = SystemRuntime()
@@ -130,22 +105,3 @@ def test_chance_and_clock_are_as_promised() -> None:
     assert all(re.fullmatch(r"[0-9a-f]{32}", one) for one in ids)
     assert all(0.2 <= runtime.jitter(0.2, 2.0) <= 2.0 for _ in range(100))
     assert runtime.utcnow().utcoffset() == timedelta(0)
-
-
-def test_threads_locks_and_events_are_real() -> None:
-    runtime = SystemRuntime()
-    begun, go, lock = runtime.event(), runtime.event(), runtime.lock()
-
-    def work() -> None:
-        begun.set()
-        go.wait()
-
-    task = runtime.spawn(work, "poller-test")
-    assert begun.wait(10)
-    assert task.is_alive()
-    go.set()
-    task.join(10)
-    assert not task.is_alive()
-    assert lock.acquire()
-    assert not lock.acquire(timeout=0.001)
-    lock.release()

@@ -42,23 +42,6 @@ def test_an_outage_at_the_acquire_ends_at_its_deadline(worlds: Worlds) -> None:
     assert world.tick().outcome == "delivered"
 
 
-def test_an_outage_of_30_seconds_in_mid_tick_is_survived(worlds: Worlds) -> None:
-    world = worlds(rows=25).begun()
-
-    def back() -> None:
-        world.runtime.sleep(30)
-        world.wire.down = False
-
-    def handle(batch: Batch) -> None:
-        world.take(batch)
-        if len(world.seen) == 1:
-            world.wire.down = True
-            world.runtime.start(back)
-
-    assert world.tick(handle).rows == 25
-    assert world.delivered == list(range(1, 26))
-
-
 @pytest.mark.parametrize("landed", [True, False])
 def test_a_commit_without_an_answer_is_unknown_until_the_next_tick(worlds: Worlds, landed: bool) -> None:
     world = worlds(rows=5).begun()
@@ -81,21 +64,6 @@ def test_a_commit_without_an_answer_is_unknown_until_the_next_tick(worlds: World
         world.runtime.sleep(TTL + 5)
         assert world.tick().outcome == "delivered"
         assert world.delivered == [1, 2, 3, 4, 5]
-
-
-def test_nothing_is_written_while_an_earlier_write_is_unresolved(worlds: Worlds) -> None:
-    """A heartbeat that never gets an answer ends the tenure; the commit does not pass it by."""
-    world = worlds(rows=5).begun()
-
-    def handle(batch: Batch) -> None:
-        world.take(batch)
-        world.wire.write_faults.extend([lost_before] * 1000)
-        world.runtime.sleep(TTL)
-        world.wire.write_faults.clear()
-        world.wire.forget()
-
-    assert world.tick(handle).outcome == "lease_lost"
-    assert world.wire.counts == (0, 0)
 
 
 def test_after_a_write_that_was_given_up_no_other_follows(worlds: Worlds) -> None:
@@ -166,15 +134,3 @@ def test_permissions_lost_in_mid_tick_are_an_error_no_lost_lease(worlds: Worlds)
     with pytest.raises(StoreDenied):
         world.tick()
     assert world.state.lease.owner_id is None, "given back, since that was permitted again"
-
-
-def test_a_lost_answer_to_the_release_of_a_failure_is_resolved(worlds: Worlds) -> None:
-    world = worlds(rows=5).begun()
-
-    def handle(batch: Batch) -> None:
-        world.wire.write_faults.append(lost_after)
-        raise ValueError("no")
-
-    assert world.tick(handle).outcome == "handler_failed"
-    assert world.state.lease.owner_id is None
-    assert world.tick().outcome == "delivered"

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from poller.handler.batch import Batch
 from poller.journal.audit import AuditTrail
 from poller.journal.delivery_log import DeliveryLog
 from poller.model import transitions
-from poller.model.document import Change, State
+from poller.model.document import Change
 from poller.observability import LeaseReleased
-from tests.integration.runner.fakes import World, Worlds, cursor_of, row
+from tests.integration.runner.fakes import Worlds, cursor_of, row
 from tests.integration.runner.wire import lost_before
-
-
-def paused(world: World) -> Callable[[State], State]:
-    record = Change(id="p1", kind="pause", by="ann")
-    return lambda state: transitions.pause(state, by="ann", reason="deploy", change=record, now=world.runtime.utcnow())
 
 
 def test_a_stop_commits_the_batch_and_releases_by_one_write(worlds: Worlds) -> None:
@@ -77,15 +70,16 @@ def test_a_stop_waits_for_the_handler_and_releases_nothing_before(worlds: Worlds
     assert world.tick(handle, stop=stop).outcome == "delivered"
 
 
-def test_an_interrupt_in_the_handler_releases_and_is_raised(worlds: Worlds) -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit])
+def test_an_interrupt_in_the_handler_releases_and_is_raised(worlds: Worlds, error: type[BaseException]) -> None:
     world = worlds(rows=25)
 
     def handle(batch: Batch) -> None:
         if len(world.seen) == 1:
-            raise KeyboardInterrupt
+            raise error
         world.take(batch)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         world.tick(handle)
     state = world.state
     assert (state.lease.owner_id, state.delivery.attempts) == (None, 0)
@@ -129,7 +123,7 @@ def test_a_paused_poller_does_nothing_and_says_who_and_why(worlds: Worlds) -> No
     world = worlds(rows=5)
     world.tick()
     world.table.rows += [row(6)]
-    world.change(paused(world))
+    world.pause()
     world.wire.forget()
     world.seen.clear()
     result = world.tick()
@@ -144,7 +138,7 @@ def test_a_pause_found_by_a_heartbeat_lets_the_batch_finish(worlds: Worlds) -> N
     def handle(batch: Batch) -> None:
         world.take(batch)
         world.runtime.sleep(1)
-        world.change(paused(world))
+        world.pause()
         world.runtime.sleep(20)
 
     result = world.tick(handle)
@@ -154,29 +148,6 @@ def test_a_pause_found_by_a_heartbeat_lets_the_batch_finish(worlds: Worlds) -> N
     assert (state.lease.owner_id, state.checkpoint.cursor) == (None, cursor_of(row(10)))
     assert "write_redone" in world.names()
     assert world.tick().outcome == "paused"
-
-
-def test_a_pause_before_a_failure_keeps_both(worlds: Worlds) -> None:
-    world = worlds(rows=5)
-
-    def handle(batch: Batch) -> None:
-        world.change(paused(world))
-        raise ValueError("no")
-
-    assert world.tick(handle).outcome == "handler_failed"
-    assert world.state.control.paused
-    assert world.state.delivery.last_error is not None
-
-
-def test_a_resumed_poller_goes_on_where_it_was(worlds: Worlds) -> None:
-    world = worlds(rows=15, max_batches_per_tick=1)
-    world.tick()
-    world.change(paused(world))
-    assert world.tick().outcome == "paused"
-    record = Change(id="r1", kind="resume", by="ann")
-    world.change(lambda state: transitions.resume(state, change=record, now=world.runtime.utcnow()))
-    assert world.tick().outcome == "delivered"
-    assert world.delivered == list(range(1, 16))
 
 
 def test_a_change_by_an_operator_is_copied_to_the_audit_trail_once(worlds: Worlds) -> None:

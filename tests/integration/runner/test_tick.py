@@ -20,12 +20,6 @@ def test_an_idle_tick_is_one_conditional_read_and_no_write(worlds: Worlds) -> No
     assert all(tag is not None for tag in world.wire.reads), "each read names the version that is known"
 
 
-def test_a_new_processs_idle_tick_is_one_read_and_no_write(worlds: Worlds) -> None:
-    world = settled(worlds(rows=10))
-    assert world.tick(worker=world.another()).outcome == "idle"
-    assert world.wire.counts == (1, 0)
-
-
 @pytest.mark.parametrize(("rows", "writes"), [(1, 2), (9, 2), (10, 2), (11, 3), (20, 3), (100, 11)])
 def test_n_batches_cost_one_read_and_n_plus_one_writes(worlds: Worlds, rows: int, writes: int) -> None:
     world = settled(worlds(rows=10, batch_size=10))
@@ -116,25 +110,6 @@ def test_ties_larger_than_a_batch_lose_and_repeat_nothing(worlds: Worlds) -> Non
     world.table.rows = [row(number, at=stamp_of(0)) for number in range(1, 31)]
     world.tick()
     assert world.delivered == list(range(1, 31))
-
-
-def test_rows_that_arrive_during_a_batch_are_delivered_after_it(worlds: Worlds) -> None:
-    world = worlds(rows=20, batch_size=10)
-
-    def handle(batch: Batch) -> None:
-        world.take(batch)
-        if batch.cursor_to.tiebreaker == {"id": 10}:
-            add(world, 21, 5)
-
-    assert world.tick(handle).rows == 25
-    assert world.delivered == list(range(1, 26))
-
-
-def test_a_row_that_changes_comes_again_at_its_new_place(worlds: Worlds) -> None:
-    world = settled(worlds(rows=6))
-    world.table.rows[2] = row(3, at=stamp_of(40))
-    world.tick()
-    assert world.delivered == [3]
 
 
 def test_a_batch_says_where_it_stands(worlds: Worlds) -> None:

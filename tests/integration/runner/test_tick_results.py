@@ -9,15 +9,14 @@ from typing import get_args
 import pytest
 
 from poller.handler.batch import Batch
-from poller.lease.server_clock import ServerClock
 from poller.model import transitions
-from poller.model.document import Change, State
+from poller.model.document import State
 from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickFinished
 from poller.ports import Bound, Lag
 from poller.stores import MemoryStore
 from poller.tick.result import Outcome, TickResult
 from tests.integration.runner.clockwork import MIDNIGHT
-from tests.integration.runner.fakes import TableGone, World, Worlds, add, cursor_of, row, settled, stamp_of
+from tests.integration.runner.fakes import TableGone, World, Worlds, add, cursor_of, raising, row, settled, stamp_of
 from tests.integration.runner.wire import Wire, preceded
 
 # --- what it reports
@@ -31,17 +30,15 @@ def test_lag_and_pending_are_reported_for_what_is_left(worlds: Worlds) -> None:
     assert result.bound.kind == "none"
 
 
-def _pause(world: World) -> None:
-    change = Change(id="p1", kind="pause", by="ann")
-    now = world.runtime.utcnow()
-    world.change(lambda state: transitions.pause(state, by="ann", reason="deploy", change=change, now=now))
-
-
 def _halt(world: World) -> None:
     world.change(lambda state: transitions.halt(state, reason="failed", now=world.runtime.utcnow()))
 
 
-STOPPED: dict[str, Callable[[World], None]] = {"held_elsewhere": World.take_over, "paused": _pause, "halted": _halt}
+STOPPED: dict[str, Callable[[World], None]] = {
+    "held_elsewhere": World.take_over,
+    "paused": World.pause,
+    "halted": _halt,
+}
 
 
 @pytest.mark.parametrize("outcome", STOPPED)
@@ -186,20 +183,28 @@ def test_stamps_in_the_document_are_by_the_stores_clock(worlds: Worlds) -> None:
     assert (world.state.checkpoint.last_successful_batch_id or "").startswith(f"batch_{begun:%Y%m%d}_")
 
 
-def test_a_server_clock_that_is_set_back_is_followed(worlds: Worlds) -> None:
-    world = worlds()
-    clock = ServerClock(world.runtime)
-    assert clock.now() == MIDNIGHT, "before the first answer, this machine's"
-    clock.saw(MIDNIGHT + timedelta(hours=1))
-    world.runtime.sleep(0.9)
-    clock.saw(MIDNIGHT + timedelta(hours=1))
-    assert clock.now() == MIDNIGHT + timedelta(hours=1, seconds=0.9), "a time cut to its second says: at least so late"
-    clock.saw(MIDNIGHT + timedelta(hours=1, seconds=1))
-    assert clock.now() == MIDNIGHT + timedelta(hours=1, seconds=1)
-    clock.saw(MIDNIGHT)
-    assert clock.now() == MIDNIGHT
-    clock.saw(None)
-    assert clock.now() == MIDNIGHT
+# --- what commits write into the document for people who look
+
+
+def test_rows_that_landed_are_counted_once(worlds: Worlds) -> None:
+    for options in ({}, {"max_uncommitted": 4}, {"concurrency": 2}):
+        world = settled(worlds(rows=10, batch_size=10, **options))
+        before = sum(entry.rows for entry in world.state.history)
+        add(world, 11, 35)
+        assert world.tick(world.busy(0.5)).outcome == "delivered"
+        entries = world.state.history
+        assert sum(entry.rows for entry in entries) - before == 35, options
+        assert (entries[-1].token, entries[-1].at.date()) == (world.state.lease.fencing_token, MIDNIGHT.date())
+        assert entries[-1].handler_seconds >= 1.5, options
+        assert entries[-1].lag_seconds is not None, options
+
+
+def test_a_call_that_failed_counts_for_nothing(worlds: Worlds) -> None:
+    world = settled(worlds(rows=10))
+    before = world.state.history
+    add(world, 11, 1)
+    assert world.tick(raising(ValueError())).outcome == "handler_failed"
+    assert world.state.history == before
 
 
 # --- the database fails

@@ -87,14 +87,6 @@ def test_what_is_not_done_is_kept_as_the_mode_says(worlds: Worlds, case: str, mo
     assert records == {f"quarantine/shop/orders/{one.id}.json" for one in (*state.aside, *state.quarantine)}
 
 
-def test_rows_that_are_named_come_again_by_themselves(worlds: Worlds) -> None:
-    world = worlds(rows=3, on_poison="quarantine").begun()
-    world.tick(CASES["fail"][0])
-    again = world.tick_when_due()
-    assert (again.outcome, again.rows, world.delivered) == ("delivered", 1, [2])
-    assert (again.aside, again.quarantined) == (0, 0)
-
-
 def test_an_outage_that_the_handler_names_counts_no_attempt(worlds: Worlds) -> None:
     world = worlds(rows=3, max_attempts=1).begun()
     for _ in range(5):
@@ -210,3 +202,18 @@ def test_a_named_row_without_a_record_repeats_others_once(worlds: Worlds) -> Non
     world.tick_when_due()
     assert sorted(world.delivered) == [2, 4, 5, 6, 7, 8]
     assert world.state.delivery.window is None
+
+
+@pytest.mark.parametrize("options", [{}, {"concurrency": 3}, {"max_uncommitted": 4}], ids=["one", "lanes", "grouped"])
+@pytest.mark.parametrize("mode", ["block", "quarantine"])
+def test_a_row_named_after_the_tick_is_an_error_there(worlds: Worlds, mode: str, options: dict[str, int]) -> None:
+    """By a thread of the handler: nothing changes."""
+    world = worlds(rows=5, batch_size=1, on_poison=mode, **options)
+    kept: list[Batch] = []
+    assert world.tick(kept.append).rows == 5
+    for batch in kept:
+        for name in (batch.fail, batch.reject):
+            with pytest.raises(RuntimeError, match="is over, so this changes nothing"):
+                name(batch.rows[0], "late")
+        assert batch.failures == ()
+    assert world.tick().outcome == "idle"

@@ -76,25 +76,25 @@ def test_after_a_reset_every_row_is_applied_again(shop: Engine) -> None:
     assert ids(shop) == [1, 1, 2, 2]
 
 
-def test_pollers_and_apps_of_one_target_do_not_share_a_ledger(shop: Engine) -> None:
-    run(batch_of([1], token=7), handler(shop))
-    run(batch_of([1], token=1, poller="lines"), handler(shop))
-    run(batch_of([1], token=1, app_name="mall"), handler(shop))
-    assert ids(shop) == [1, 1, 1]
+def test_pollers_and_apps_of_one_target_do_not_share_a_ledger(sqlite_shop: Engine) -> None:
+    run(batch_of([1], token=7), handler(sqlite_shop))
+    run(batch_of([1], token=1, poller="lines"), handler(sqlite_shop))
+    run(batch_of([1], token=1, app_name="mall"), handler(sqlite_shop))
+    assert ids(sqlite_shop) == [1, 1, 1]
 
 
-def test_a_session_of_the_orm_may_hold_the_transaction(shop: Engine) -> None:
+def test_a_session_of_the_orm_may_hold_the_transaction(sqlite_shop: Engine) -> None:
     def handle(batch: Batch) -> None:
-        with Session(shop) as session, session.begin(), fenced(session.connection(), batch) as fresh:
+        with Session(sqlite_shop) as session, session.begin(), fenced(session.connection(), batch) as fresh:
             apply(session.connection(), fresh)
 
     for token in (1, 2):
         run(batch_of([1], token=token), handle)
-    assert ids(shop) == [1]
+    assert ids(sqlite_shop) == [1]
 
 
-def test_a_connection_may_be_kept_from_batch_to_batch(shop: Engine) -> None:
-    with shop.connect() as connection:
+def test_a_connection_may_be_kept_from_batch_to_batch(sqlite_shop: Engine) -> None:
+    with sqlite_shop.connect() as connection:
 
         def handle(batch: Batch) -> None:
             with fenced(connection, batch) as fresh:
@@ -103,7 +103,7 @@ def test_a_connection_may_be_kept_from_batch_to_batch(shop: Engine) -> None:
 
         for token in (1, 2, 3):
             run(batch_of([1, token + 1], token=token, through=4), handle)
-    assert ids(shop) == [1, 2, 3, 4]
+    assert ids(sqlite_shop) == [1, 2, 3, 4]
 
 
 # --- fenced -----------------------------------------------------------------------------------------------------------
@@ -126,12 +126,12 @@ def test_a_stale_owner_is_fenced_where_it_has_written_before(shop: Engine) -> No
     assert ids(shop) == [1, 2]
 
 
-def test_a_handler_that_swallows_it_has_failed(shop: Engine) -> None:
-    run(batch_of([1], token=8), handler(shop))
+def test_a_handler_that_swallows_it_has_failed(sqlite_shop: Engine) -> None:
+    run(batch_of([1], token=8), handler(sqlite_shop))
 
     def swallows(batch: Batch) -> None:
         with contextlib.suppress(Fenced):
-            handler(shop)(batch)
+            handler(sqlite_shop)(batch)
 
     with pytest.raises(HandlerFailure, match="was rolled back"):
         run(batch_of([2], token=7), swallows)
@@ -153,8 +153,8 @@ def test_a_fence_that_was_restored_lower_is_raised_again(shop: Engine) -> None:
 # --- what a handler leaves open ---------------------------------------------------------------------------------------
 
 
-def test_a_handler_that_does_not_commit_has_failed(shop: Engine) -> None:
-    connection = shop.connect()
+def test_a_handler_that_does_not_commit_has_failed(sqlite_shop: Engine) -> None:
+    connection = sqlite_shop.connect()
 
     def forgets(batch: Batch) -> None:
         with fenced(connection, batch) as fresh:
@@ -163,27 +163,27 @@ def test_a_handler_that_does_not_commit_has_failed(shop: Engine) -> None:
     with pytest.raises(HandlerFailure, match="a fenced transaction was not committed"):
         run(batch_of([1]), forgets)
     connection.close()
-    run(batch_of([1], token=2), handler(shop))
-    assert ids(shop) == [1]
+    run(batch_of([1], token=2), handler(sqlite_shop))
+    assert ids(sqlite_shop) == [1]
 
 
-def test_a_handler_that_rolls_back_has_failed(shop: Engine) -> None:
+def test_a_handler_that_rolls_back_has_failed(sqlite_shop: Engine) -> None:
     def rolls_back(batch: Batch) -> None:
-        with shop.connect() as connection:
+        with sqlite_shop.connect() as connection:
             with fenced(connection, batch, part="lines") as fresh:
                 apply(connection, fresh)
             connection.rollback()
 
     with pytest.raises(HandlerFailure, match=r"a fenced transaction \(part 'lines'\) was rolled back"):
         run(batch_of([1]), rolls_back)
-    assert ids(shop) == []
+    assert ids(sqlite_shop) == []
 
 
-def test_a_handler_that_swallows_an_error_of_its_block_has_failed(shop: Engine) -> None:
+def test_a_handler_that_swallows_an_error_of_its_block_has_failed(sqlite_shop: Engine) -> None:
     """Half of the block's work would be committed, and none of it noted."""
 
     def swallows(batch: Batch) -> None:
-        with shop.begin() as connection:
+        with sqlite_shop.begin() as connection:
             try:
                 with fenced(connection, batch) as fresh:
                     apply(connection, fresh)
@@ -193,27 +193,27 @@ def test_a_handler_that_swallows_an_error_of_its_block_has_failed(shop: Engine) 
 
     with pytest.raises(PollerError, match="nothing of it is committed"):
         run(batch_of([1]), swallows)
-    assert ids(shop) == []
+    assert ids(sqlite_shop) == []
 
 
-def test_a_commit_inside_the_block_is_refused(shop: Engine) -> None:
+def test_a_commit_inside_the_block_is_refused(sqlite_shop: Engine) -> None:
     def commits(batch: Batch) -> None:
-        with shop.connect() as connection, fenced(connection, batch) as fresh:
+        with sqlite_shop.connect() as connection, fenced(connection, batch) as fresh:
             apply(connection, fresh)
             connection.commit()
 
     with pytest.raises(PollerError, match="still in its block"):
         run(batch_of([1]), commits)
-    assert ids(shop) == []
+    assert ids(sqlite_shop) == []
 
 
-def test_a_handler_may_try_its_transaction_again(shop: Engine) -> None:
+def test_a_handler_may_try_its_transaction_again(sqlite_shop: Engine) -> None:
     tries: list[int] = []
 
     def handle(batch: Batch) -> None:
         for number in (1, 2):
             try:
-                with shop.begin() as connection, fenced(connection, batch) as fresh:
+                with sqlite_shop.begin() as connection, fenced(connection, batch) as fresh:
                     apply(connection, fresh)
                     tries.append(number)
                     if number == 1:
@@ -223,7 +223,7 @@ def test_a_handler_may_try_its_transaction_again(shop: Engine) -> None:
                 continue
 
     run(batch_of([1, 2]), handle)
-    assert (tries, ids(shop)) == ([1, 2], [1, 2])
+    assert (tries, ids(sqlite_shop)) == ([1, 2], [1, 2])
 
 
 def test_a_commit_that_failed_is_a_failure_though_swallowed(postgres_shop: Engine) -> None:
@@ -283,15 +283,15 @@ def test_a_victim_of_a_deadlock_that_goes_on_commits_nothing(mariadb_shop: Engin
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_autocommit_is_refused(shop: Engine) -> None:
+def test_autocommit_is_refused(sqlite_shop: Engine) -> None:
     with pytest.raises(ConfigError, match="AUTOCOMMIT"):
-        run(batch_of([1]), handler(shop.execution_options(isolation_level="AUTOCOMMIT")))
-    assert ids(shop) == []
+        run(batch_of([1]), handler(sqlite_shop.execution_options(isolation_level="AUTOCOMMIT")))
+    assert ids(sqlite_shop) == []
 
 
-def test_a_savepoint_is_refused(shop: Engine) -> None:
+def test_a_savepoint_is_refused(sqlite_shop: Engine) -> None:
     def handle(batch: Batch) -> None:
-        with shop.begin() as connection, connection.begin_nested(), fenced(connection, batch):
+        with sqlite_shop.begin() as connection, connection.begin_nested(), fenced(connection, batch):
             pass
 
     with pytest.raises(ConfigError, match="savepoint"):
@@ -309,9 +309,9 @@ def test_a_two_phase_transaction_is_refused(postgres_shop: Engine) -> None:
         run(batch_of([1]), handle)
 
 
-def test_savepoints_inside_the_block_are_the_handlers_own(shop: Engine) -> None:
+def test_savepoints_inside_the_block_are_the_handlers_own(sqlite_shop: Engine) -> None:
     def handle(batch: Batch) -> None:
-        with shop.begin() as connection, fenced(connection, batch) as fresh:
+        with sqlite_shop.begin() as connection, fenced(connection, batch) as fresh:
             for row in fresh:
                 saved = connection.begin_nested()
                 apply(connection, [row])
@@ -321,7 +321,7 @@ def test_savepoints_inside_the_block_are_the_handlers_own(shop: Engine) -> None:
                     saved.commit()
 
     run(batch_of([1, 2, 3]), handle)
-    assert ids(shop) == [1, 3]
+    assert ids(sqlite_shop) == [1, 3]
 
 
 @pytest.mark.parametrize("shop", ["postgres", "mariadb", "mysql"], indirect=True)
@@ -366,23 +366,23 @@ def test_sqlite_does_not_write_behind_what_it_has_read(sqlite_url: str) -> None:
         assert ids(engine) == [2, 3]
 
 
-def test_a_second_block_of_the_same_part_is_refused(shop: Engine) -> None:
+def test_a_second_block_of_the_same_part_is_refused(sqlite_shop: Engine) -> None:
     def handle(batch: Batch) -> None:
-        handler(shop)(batch)
-        handler(shop)(batch)
+        handler(sqlite_shop)(batch)
+        handler(sqlite_shop)(batch)
 
     with pytest.raises(ConfigError, match='part="lines"'):
         run(batch_of([1]), handle)
 
 
-def test_two_blocks_may_not_be_open_at_once_on_one_database(shop: Engine) -> None:
+def test_two_blocks_may_not_be_open_at_once_on_one_database(sqlite_shop: Engine) -> None:
     """They would wait for each other."""
 
     def handle(batch: Batch) -> None:
         with (
-            shop.begin() as one,
+            sqlite_shop.begin() as one,
             fenced(one, batch, part="orders"),
-            shop.begin() as other,
+            sqlite_shop.begin() as other,
             fenced(other, batch, part="lines"),
         ):
             pass
@@ -414,66 +414,66 @@ def test_a_part_is_a_short_name(sqlite_shop: Engine) -> None:
 # --- rows that fail ---------------------------------------------------------------------------------------------------
 
 
-def test_a_row_that_failed_in_the_block_is_not_noted(shop: Engine) -> None:
+def test_a_row_that_failed_in_the_block_is_not_noted(sqlite_shop: Engine) -> None:
     def handle(batch: Batch) -> None:
-        with shop.begin() as connection, fenced(connection, batch) as fresh:
+        with sqlite_shop.begin() as connection, fenced(connection, batch) as fresh:
             apply(connection, [row for row in fresh if row["id"] != 2])
             batch.fail(batch.rows[1], "no address")
 
     with pytest.raises(HandlerFailure, match="1 of 3 rows failed"):
         run(batch_of([1, 2, 3]), handle)
-    run(batch_of([1, 2, 3], token=2), handler(shop))
-    assert ids(shop) == [1, 2, 3]
+    run(batch_of([1, 2, 3], token=2), handler(sqlite_shop))
+    assert ids(sqlite_shop) == [1, 2, 3]
 
 
-def test_a_row_that_failed_before_the_block_is_not_applied(shop: Engine) -> None:
+def test_a_row_that_failed_before_the_block_is_not_applied(sqlite_shop: Engine) -> None:
     batch = batch_of([1, 2])
     batch.reject(batch.rows[0], "no address")
-    handler(shop)(batch)
-    assert ids(shop) == [2]
+    handler(sqlite_shop)(batch)
+    assert ids(sqlite_shop) == [2]
 
 
-def test_a_row_cannot_fail_after_the_block(shop: Engine) -> None:
+def test_a_row_cannot_fail_after_the_block(sqlite_shop: Engine) -> None:
     def handle(batch: Batch) -> None:
-        handler(shop)(batch)
+        handler(sqlite_shop)(batch)
         batch.fail(batch.rows[0], "too late")
 
     with pytest.raises(ValueError, match="before the sink's block ends"):
         run(batch_of([1, 2]), handle)
 
 
-def test_a_row_cannot_be_returned_as_failed_after_the_block(shop: Engine) -> None:
+def test_a_row_cannot_be_returned_as_failed_after_the_block(sqlite_shop: Engine) -> None:
     def handle(batch: Batch) -> object:
-        handler(shop)(batch)
+        handler(sqlite_shop)(batch)
         return {"batchItemFailures": [{"itemIdentifier": batch.key(batch.rows[1])}]}
 
     with pytest.raises(InvalidReport, match=r"Row 2 of 2 .* a sink has noted it as applied"):
         run(batch_of([1, 2]), handle)
 
 
-def test_a_row_that_is_rejected_in_the_block_undoes_it(shop: Engine) -> None:
+def test_a_row_that_is_rejected_in_the_block_undoes_it(sqlite_shop: Engine) -> None:
     def handle(batch: Batch) -> None:
-        with shop.begin() as connection, fenced(connection, batch) as fresh:
+        with sqlite_shop.begin() as connection, fenced(connection, batch) as fresh:
             apply(connection, fresh)
             raise Reject(batch.rows[1], "no address")
 
     with pytest.raises(Reject, match="no address"):
         run(batch_of([1, 2]), handle)
-    assert ids(shop) == []
+    assert ids(sqlite_shop) == []
 
 
-def test_a_row_may_fail_in_the_second_part(shop: Engine) -> None:
+def test_a_row_may_fail_in_the_second_part(sqlite_shop: Engine) -> None:
     batch = batch_of([1, 2])
-    handler(shop, "orders")(batch)
-    with shop.begin() as connection, fenced(connection, batch, part="lines") as fresh:
+    handler(sqlite_shop, "orders")(batch)
+    with sqlite_shop.begin() as connection, fenced(connection, batch, part="lines") as fresh:
         apply(connection, fresh[1:])
         batch.fail(fresh[0], "no lines")
     assert batch.unfinished() is None
     assert [(failure.position, failure.error) for failure in batch.failures] == [(0, "no lines")]
     again = batch_of([1, 2], token=2)
-    handler(shop, "orders")(again)
-    handler(shop, "lines")(again)
-    assert ids(shop) == [1, 1, 2, 2]
+    handler(sqlite_shop, "orders")(again)
+    handler(sqlite_shop, "lines")(again)
+    assert ids(sqlite_shop) == [1, 1, 2, 2]
 
 
 # --- what the ledger keeps --------------------------------------------------------------------------------------------
@@ -485,10 +485,10 @@ def test_what_cannot_come_again_is_forgotten(shop: Engine) -> None:
     assert ledger(shop) == [(5, 1)]
 
 
-def test_batches_whose_commit_has_not_landed_are_kept(shop: Engine) -> None:
+def test_batches_whose_commit_has_not_landed_are_kept(sqlite_shop: Engine) -> None:
     for number in range(5):
-        run(batch_of([number], settled=max(0, number - 2), through=number + 1), handler(shop))
-    assert ledger(shop) == [(3, 1), (4, 1), (5, 1)]
+        run(batch_of([number], settled=max(0, number - 2), through=number + 1), handler(sqlite_shop))
+    assert ledger(sqlite_shop) == [(3, 1), (4, 1), (5, 1)]
 
 
 def test_what_earlier_tenures_left_becomes_one_entry(shop: Engine) -> None:
@@ -521,16 +521,16 @@ def test_a_reset_forgets_but_for_rows_that_wait(shop: Engine) -> None:
     assert ledger(shop) == [(2, 1)]
 
 
-def test_each_lane_forgets_its_own(shop: Engine) -> None:
+def test_each_lane_forgets_its_own(sqlite_shop: Engine) -> None:
     for number in range(8):
         lane = number % 2
         run(
             batch_of([number], settled=number, through=number + 1, lane=lane, lanes=2, untried=True),
-            handler(shop),
+            handler(sqlite_shop),
         )
-    assert ledger(shop) == [(7, 1), (8, 1)]
-    run(batch_of([8], settled=8, through=9, token=2), handler(shop))
-    assert ledger(shop) == [(9, 1)], "one lane owns what two have left"
+    assert ledger(sqlite_shop) == [(7, 1), (8, 1)]
+    run(batch_of([8], settled=8, through=9, token=2), handler(sqlite_shop))
+    assert ledger(sqlite_shop) == [(9, 1)], "one lane owns what two have left"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The storage service's clock as the client sees it: what the proxy does to `Date` and `Last-Modified`.
 
 Expiry compares these two (protocol 3), so each must be falsified as a real clock would: a clock that is
-simply wrong shifts both, a step or a drift changes what comes after it and leaves the times of older writes
+simply wrong shifts both, a step changes what comes after it and leaves the times of older writes
 as they were.
 """
 
@@ -18,14 +18,13 @@ from tests.resilience.faults.wire import Message
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """From `start` (the real time, in seconds) on, the clock shows `shown` and runs at `rate`."""
+    """From `start` (the real time, in seconds) on, the clock shows `shown` and what passes since."""
 
     start: float
     shown: float
-    rate: float
 
     def at(self, real: float) -> float:
-        return self.shown + (real - self.start) * self.rate
+        return self.shown + real - self.start
 
 
 class ServerClock:
@@ -39,7 +38,7 @@ class ServerClock:
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self._lock = threading.Lock()
-        self._segments = [_Segment(0.0, 0.0, 1.0)]
+        self._segments = [_Segment(0.0, 0.0)]
         self._written: dict[str, int] = {}
         self._true = True
 
@@ -51,16 +50,12 @@ class ServerClock:
 
     def step(self, seconds: float) -> None:
         """The clock jumps now: later answers are moved by `seconds`, the times of earlier writes stay."""
-        self._begin(seconds, None)
-
-    def drift(self, rate: float) -> None:
-        """From now on the clock runs `rate` times as fast as real time (1.0: at its pace again)."""
-        self._begin(0.0, rate)
+        self._begin(seconds)
 
     def reset(self) -> None:
         """Show the truth again, also for earlier writes."""
         with self._lock:
-            self._segments = [_Segment(0.0, 0.0, 1.0)]
+            self._segments = [_Segment(0.0, 0.0)]
             self._written.clear()
             self._true = True
 
@@ -96,10 +91,10 @@ class ServerClock:
             return self._segments[index]
         return next(one for one in reversed(self._segments) if one.start <= real)
 
-    def _begin(self, seconds: float, rate: float | None) -> None:
+    def _begin(self, seconds: float) -> None:
         with self._lock:
             last, now = self._segments[-1], self._now()
-            self._segments.append(_Segment(now, last.at(now) + seconds, last.rate if rate is None else rate))
+            self._segments.append(_Segment(now, last.at(now) + seconds))
             self._true = False
 
 

@@ -7,7 +7,6 @@ name the combinations that the protocol lists; any other can be put together wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -58,11 +57,6 @@ class Fault:
         """The fault as JSON can carry it; defaults left out."""
         default = {one.name: one.default for one in fields(self)}
         return {key: value for key, value in asdict(self).items() if value != default[key]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Fault:
-        """The inverse of `to_dict`."""
-        return cls(**{**data, "without": tuple(data.get("without", ()))})
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{key}={value!r}" for key, value in self.to_dict().items())

@@ -76,14 +76,6 @@ class Holds:
         with self._changed:
             return [one.record for one in self._holds if tag in (None, one.tag)]
 
-    def await_held(self, tag: str | None, count: int, timeout: float) -> list[Record]:
-        """Block until `count` of them wait. Raises AssertionError after `timeout` seconds."""
-        with self._changed:
-            enough = self._changed.wait_for(lambda: len(self.held(tag)) >= count, timeout)
-            held = self.held(tag)
-        assert enough, f"{len(held)} of {count} requests are held under {tag!r} after {timeout} s"
-        return held
-
     def release(self, tag: str | None, timeout: float) -> list[Record]:
         """Let go, and wait until the server has dealt with each. Raises AssertionError after `timeout`
         seconds.

@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from tests.resilience.faults import fault as kinds
 from tests.resilience.faults.fault import Fault
@@ -182,13 +182,6 @@ class Seeded:
         """The plan as text, for a failing test's message."""
         data = {"seed": self.seed, "rates": self.rates, "match": asdict(self.match), "pace": self.pace}
         return json.dumps(data)
-
-    @classmethod
-    def from_json(cls, text: str) -> Seeded:
-        """The plan of `to_json`, from its first request on."""
-        data: dict[str, Any] = json.loads(text)
-        match = {**data["match"], "methods": tuple(data["match"]["methods"])}
-        return cls(data["seed"], data["rates"], Match(**match), data["pace"])
 
     def __repr__(self) -> str:
         return f"Seeded({self.seed!r}, {self.rates!r}, {self.match!r}, {self.pace!r})"

@@ -104,10 +104,6 @@ class FaultProxy:
         """
         return self._holds.held(tag)
 
-    def await_held(self, tag: str | None = None, count: int = 1, timeout: float = 10.0) -> list[Record]:
-        """Block until `count` requests wait under the tag. Raises AssertionError after `timeout` seconds."""
-        return self._holds.await_held(tag, count, timeout)
-
     def release(self, tag: str | None = None, timeout: float = 10.0) -> list[Record]:
         """Let them go (None: all) and return when the server has dealt with each: a late write has then
         landed, or was refused (`record.upstream`); a held request or answer goes on; a silent connection is

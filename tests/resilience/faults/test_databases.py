@@ -39,13 +39,14 @@ def _break(connection: Any, statement: str) -> None:
     raise OperationalError(statement, {}, closed, connection_invalidated=True)
 
 
-@pytest.mark.parametrize("any_db", ["postgres", "mariadb"], indirect=True)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "answer-lost"])
-def test_in_a_database_a_break_loses_neither_lease_nor_write(any_db: str, operation: Operation, applied: bool) -> None:
-    engine = engine_for(any_db, Path())
+def test_in_a_database_a_break_loses_neither_lease_nor_write(
+    postgres_db: str, operation: Operation, applied: bool
+) -> None:
+    engine = engine_for(postgres_db, Path())
     breaks = Breaks(engine, applied=applied)
-    bench = Bench(None, cast(Any, None), "", stores={False: SqlStore(engine), True: SqlStore(any_db)})
+    bench = Bench(None, cast(Any, None), "", stores={False: SqlStore(engine), True: SqlStore(postgres_db)})
     bench.acquire().release(give_back=True)
     tenure, before = bench.acquire(), bench.truth()
     breaks.left = 1

@@ -12,9 +12,7 @@ from poller import Batch
 from poller.model.timing import Timing
 from poller.stores import BlobStore
 from poller.tick.result import TickResult
-from tests.resilience.faults import fault
 from tests.resilience.faults.bench import Brisk
-from tests.resilience.faults.plan import STATE_READS, Always, NoFaults
 from tests.resilience.faults.proxy import FaultProxy
 from tests.resilience.faults.shop import Shop
 
@@ -60,8 +58,7 @@ def _store(proxy: FaultProxy, container: str) -> BlobStore:
     return BlobStore.from_connection_string(proxy.connection_string, container)
 
 
-@pytest.mark.parametrize("taker", [-30 * HOURS, 30 * HOURS], ids=["taker-behind", "taker-ahead"])
-@pytest.mark.parametrize("owner", [-30 * HOURS, 30 * HOURS], ids=["owner-behind", "owner-ahead"])
+@pytest.mark.parametrize(("owner", "taker"), [(-30 * HOURS, 30 * HOURS), (30 * HOURS, -30 * HOURS)])
 def test_wall_clocks_that_are_hours_wrong_change_nothing(
     proxy: FaultProxy, container: str, shop: Shop, owner: float, taker: float
 ) -> None:
@@ -74,11 +71,8 @@ def test_wall_clocks_that_are_hours_wrong_change_nothing(
     assert other.tick(lambda batch: seen.append(len(batch))).outcome == "idle", "a release counts at once, too"
 
 
-@pytest.mark.parametrize("off", [-30 * HOURS, 30 * HOURS])
-def test_a_server_whose_clock_was_always_wrong_changes_nothing(
-    proxy: FaultProxy, container: str, shop: Shop, off: float
-) -> None:
-    proxy.clock.shift(off)
+def test_a_server_whose_clock_was_always_wrong_changes_nothing(proxy: FaultProxy, container: str, shop: Shop) -> None:
+    proxy.clock.shift(30 * HOURS)
     working = Working(shop, _store(proxy, container), Brisk())
     other = shop.poller(_store(proxy, container), **LEASE)
     assert other.tick(lambda batch: None).outcome == "held_elsewhere"
@@ -105,13 +99,6 @@ def test_a_lease_is_taken_over_after_ttl_and_margin_of_server_time(
     assert shop.emitted("stale_commit_refused")
 
 
-def test_a_newcomer_judges_by_one_read(proxy: FaultProxy, container: str, shop: Shop) -> None:
-    working = Working(shop, _store(proxy, container), Brisk())
-    proxy.clock.step(TIMING.ttl + TIMING.margin + 1)
-    assert shop.poller(_store(proxy, container), **LEASE).tick(lambda batch: None).outcome == "delivered"
-    working.finish()
-
-
 def test_a_server_clock_that_steps_back_hastens_nothing(proxy: FaultProxy, container: str, shop: Shop) -> None:
     working = Working(shop, _store(proxy, container), Brisk())
     proxy.clock.step(-HOURS)
@@ -121,38 +108,3 @@ def test_a_server_clock_that_steps_back_hastens_nothing(proxy: FaultProxy, conta
     assert other.tick(lambda batch: None).outcome == "held_elsewhere", "its stamp is of the clock before the step"
     proxy.clock.step(TIMING.ttl + TIMING.margin + 1)
     assert other.tick(lambda batch: None).outcome == "idle"
-
-
-def test_a_server_clock_that_runs_at_half_speed_only_delays(proxy: FaultProxy, container: str, shop: Shop) -> None:
-    proxy.clock.drift(0.5)
-    working = Working(shop, _store(proxy, container), Brisk())
-    other = shop.poller(_store(proxy, container), **LEASE)
-    assert other.tick(lambda batch: None).outcome == "held_elsewhere"
-    proxy.clock.step(TIMING.ttl + TIMING.margin + 1)
-    assert other.tick(lambda batch: None).outcome == "delivered"
-    working.finish()
-
-
-def test_answers_without_server_times_fall_back_to_our_own_view(proxy: FaultProxy, container: str, shop: Shop) -> None:
-    """No Date, no Last-Modified: only ttl and margin on our own monotonic clock may free the lease."""
-    working = Working(shop, _store(proxy, container), Brisk())
-    proxy.plan = Always(fault.without("Date", "Last-Modified"), STATE_READS)
-    runtime = Later()
-    other = shop.poller(_store(proxy, container), runtime=runtime, **LEASE)
-    proxy.clock.step(30 * HOURS)
-    assert other.tick(lambda batch: None).outcome == "held_elsewhere"
-    runtime.later = TIMING.ttl + TIMING.margin - 10
-    assert other.tick(lambda batch: None).outcome == "held_elsewhere"
-    runtime.later += 11
-    assert other.tick(lambda batch: None).outcome == "delivered"
-    proxy.plan = NoFaults()
-    assert working.finish().outcome == "lease_lost"
-
-
-class Later(Brisk):
-    """A machine whose monotonic clock is moved on by hand."""
-
-    later = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.later

@@ -1,4 +1,4 @@
-"""Other hands on the blob in mid-tenure: deleted, corrupted, replaced by an older copy, metadata touched."""
+"""Other hands on the blob in mid-tenure: corrupted, metadata touched."""
 
 from __future__ import annotations
 
@@ -9,16 +9,11 @@ import pytest
 from azure.storage.blob import BlobClient
 
 from poller.errors import LeaseLost, StateCorrupt
-from poller.lease.state_file import Conflict, StateFile
-from poller.lease.tenure import Tenure
-from poller.model.document import encode
-from poller.observability import Emitter
 from tests.resilience.faults.bench import NAME, Bench, commit, cursor
 from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.plan import STATE_WRITES
 from tests.resilience.faults.request import Request
 from tests.support.azurite import Azurite
-from tests.support.documents import SOURCE
 
 
 @pytest.fixture
@@ -38,21 +33,8 @@ def test_touched_metadata_is_no_loss(bench: Bench, state_blob: BlobClient) -> No
     tenure.release(give_back=True)
 
 
-def test_a_deleted_document_ends_the_tenure_and_stays_deleted(bench: Bench, state_blob: BlobClient) -> None:
-    file = bench.file()
-    tenure = bench.acquire(file)
-    state_blob.delete_blob()
-    with pytest.raises(LeaseLost) as lost:
-        commit(tenure, cursor(7), release=False)
-    assert lost.value.reason == "deleted"
-    assert not state_blob.exists()
-    assert file.seen_before
-
-
-@pytest.mark.parametrize("body", [b"", b"{}", b"not JSON", b'{"version": 2, "checkpoint": {}}', b"\xff\xfe"])
-def test_a_corrupted_document_is_an_error_and_is_never_overwritten(
-    bench: Bench, state_blob: BlobClient, body: bytes
-) -> None:
+def test_a_corrupted_document_is_an_error_and_is_never_overwritten(bench: Bench, state_blob: BlobClient) -> None:
+    body = b"not JSON"
     tenure = bench.acquire()
     state_blob.upload_blob(body, overwrite=True)
     with pytest.raises(StateCorrupt) as raised:
@@ -61,51 +43,6 @@ def test_a_corrupted_document_is_an_error_and_is_never_overwritten(
     with pytest.raises(LeaseLost, match="replaced"):
         tenure.release(give_back=False)
     assert state_blob.download_blob().readall() == body
-
-
-def test_an_older_copy_put_back_is_refused_and_left_as_it_is(bench: Bench, state_blob: BlobClient) -> None:
-    older = encode(bench.truth())
-    tenure = bench.acquire()
-    state_blob.upload_blob(older, overwrite=True)
-    with pytest.raises(StateCorrupt, match="older copy"):
-        commit(tenure, cursor(7), release=False)
-    assert state_blob.download_blob().readall() == older
-
-
-def test_of_two_workers_with_the_same_tag_one_acquires(bench: Bench) -> None:
-    """Both read the free document, and both writes are on their way before either is answered."""
-    files = [bench.file(), bench.file()]
-    copies = [file.read() for file in files]
-    both = threading.Barrier(2)
-    outcomes: list[object] = []
-
-    def acquire(file: StateFile, number: int) -> None:
-        both.wait(10)
-        try:
-            outcomes.append(
-                Tenure.acquire(
-                    file,
-                    copies[number],
-                    owner_id=f"shop/{number}/1",
-                    source=SOURCE,
-                    start=None,
-                    takeover=False,
-                    emit=Emitter(()),
-                )
-            )
-        except Conflict as lost:
-            outcomes.append(lost)
-
-    threads = [threading.Thread(target=acquire, args=(file, number)) for number, file in enumerate(files)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    [held] = [one for one in outcomes if isinstance(one, Tenure)]
-    [lost] = [one for one in outcomes if isinstance(one, Conflict)]
-    assert lost.found is not None
-    assert lost.found.state.lease.owner_id == held.owner_id == bench.truth().lease.owner_id
-    held.check()
 
 
 def test_heartbeat_and_commit_at_once_never_refuse_each_other(bench: Bench) -> None:

@@ -16,7 +16,7 @@ DELIVERY = (
         "ends.py",
         "        if call.failure is not None:\n            self._committer.settle()\n",
         "",
-        "integration/runner/test_grouped_failures.py::test_what_is_done_before_a_row_that_fails_comes_once",
+        "integration/runner/test_grouped.py::test_what_is_done_before_a_row_that_fails_comes_once",
     ),
     Mutant(
         "a page that was read ahead serves however old it is",
@@ -68,7 +68,7 @@ DELIVERY = (
         "committer.py",
         "(bool(self._waiting) and self._error is None)",
         "bool(self._waiting)",
-        "integration/runner/test_grouped_failures.py::test_no_commit_follows_one_that_failed",
+        "integration/runner/test_grouped.py::test_no_commit_follows_one_that_failed",
     ),
     _mutant(
         "an interrupt while the committer starts leaves it to itself",
@@ -82,7 +82,7 @@ DELIVERY = (
         "committer.py",
         "holds = self._crowded and self._at_once == 0 and self._error is None",
         "holds = self._crowded and self._at_once == 0",
-        "integration/runner/test_grouped_failures.py::test_no_commit_follows_one_that_failed",
+        "integration/runner/test_grouped.py::test_no_commit_follows_one_that_failed",
     ),
     _mutant(
         "lanes are used although the pending batch failed",

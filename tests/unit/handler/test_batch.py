@@ -60,3 +60,15 @@ def test_a_batch_in_another_process_says_all_that_it_says_here() -> None:
     said = [field.name for field in fields(Batch) if not field.name.startswith("_") and field.name != "fences"]
     assert {name: getattr(there, name) for name in said} == {name: getattr(here, name) for name in said}
     assert there.keys() == here.keys()
+
+
+def test_named_rows_are_kept_in_the_order_of_the_batch() -> None:
+    batch = Batch.of_rows(ROWS)
+    batch.reject(batch.rows[1], "no address")
+    batch.fail(batch.rows[0], ValueError("5"))
+    batch.fail(batch.rows[1], "again")
+    named = [(one.position, str(one.error), one.rejected) for one in batch.failures]
+    assert named == [(0, "5", False), (1, "no address", True)], "a row that is poison stays poison"
+    for name in (batch.fail, batch.reject):
+        with pytest.raises(ValueError, match="takes a row of this batch"):
+            name({"id": 1}, "why")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
-
-import pytest
 
 from poller import Batch
 from poller.handler.call import ThreadExecutor
@@ -16,15 +15,14 @@ from tests.unit.handler.calls import Run, end_of
 MANY = 2000
 
 
-@pytest.mark.parametrize("end", sayings.ENDS)
-@pytest.mark.parametrize("method", ["fail", "reject"])
-def test_a_row_named_after_the_call_is_an_error_there(run: Run, method: str, end: str) -> None:
-    handler = NamesLate(method, end)
-    end_of(run, handler)
-    (named,) = run(handler).failed
-    assert (named.position, named.kind) == (1, "RuntimeError")
-    assert named.text.startswith(f"batch.{method}: the call with batch_test_0001 of test is over")
-    assert "Wait in the handler" in named.text
+def test_a_row_named_after_the_call_is_an_error_there(run: Run) -> None:
+    for method, end in itertools.product(("fail", "reject"), sayings.ENDS):
+        handler = NamesLate(method, end)
+        end_of(run, handler)
+        (named,) = run(handler).failed
+        assert (named.position, named.kind) == (1, "RuntimeError"), end
+        assert named.text.startswith(f"batch.{method}: the call with batch_test_0001 of test is over"), end
+        assert "Wait in the handler" in named.text
 
 
 def test_each_row_that_a_thread_names_counts_or_is_an_error() -> None:

@@ -36,23 +36,23 @@ def expected(saying: Saying) -> tuple[str, tuple[int, ...], tuple[int, ...], flo
     return "returned", named, rejected, 0.0
 
 
-@pytest.mark.parametrize("end", sayings.ENDS)
-def test_each_way_to_name_each_row_means_what_the_table_says(run: Run, end: str) -> None:
-    for ways in itertools.product(sayings.WAYS, repeat=len(ROWS)):
-        saying = Saying(ways, end)
-        assert end_of(run, saying) == expected(saying), saying
+def test_each_way_to_name_each_row_means_what_the_table_says(run: Run) -> None:
+    for end in sayings.ENDS:
+        for ways in itertools.product(sayings.WAYS, repeat=len(ROWS)):
+            saying = Saying(ways, end)
+            assert end_of(run, saying) == expected(saying), saying
 
 
-@pytest.mark.parametrize("name", sayings.VALUES)
-def test_anything_else_returned_is_every_row_done(run: Run, name: str) -> None:
-    assert run(Returns("value", name)) == CallResult()
+def test_anything_else_returned_is_every_row_done(run: Run) -> None:
+    for name in sayings.VALUES:
+        assert run(Returns("value", name)) == CallResult(), name
 
 
-@pytest.mark.parametrize("name", sayings.WELL_FORMED)
-def test_unusual_forms_name_their_row_once(run: Run, name: str) -> None:
-    result = run(Returns("well formed", name))
-    assert result.failed == (RowError(0, "RowFailed", "named in batchItemFailures"),)
-    assert str(result.error) == "1 of 3 rows failed, the first with named in batchItemFailures"
+def test_unusual_forms_name_their_row_once(run: Run) -> None:
+    for name in sayings.WELL_FORMED:
+        result = run(Returns("well formed", name))
+        assert result.failed == (RowError(0, "RowFailed", "named in batchItemFailures"),), name
+        assert str(result.error) == "1 of 3 rows failed, the first with named in batchItemFailures"
 
 
 def raised_by(run: Run, handler: Any) -> tuple[str, str]:
@@ -63,17 +63,17 @@ def raised_by(run: Run, handler: Any) -> tuple[str, str]:
     return error.kind if isinstance(error, HandlerFailure) else type(error).__name__, str(error)
 
 
-@pytest.mark.parametrize("name", sayings.MALFORMED)
-def test_a_malformed_form_fails_the_whole_batch(run: Run, name: str) -> None:
-    kind, text = raised_by(run, Returns("malformed", name))
-    assert kind == "InvalidReport"
-    assert len(text) < LIMIT, "it is shown whole"
-    assert text.isprintable()
+def test_a_malformed_form_fails_the_whole_batch(run: Run) -> None:
+    for name in sayings.MALFORMED:
+        kind, text = raised_by(run, Returns("malformed", name))
+        assert kind == "InvalidReport", name
+        assert len(text) < LIMIT, "it is shown whole"
+        assert text.isprintable(), name
 
 
-@pytest.mark.parametrize("name", sayings.BREAKING)
-def test_a_form_that_cannot_be_read_fails_the_whole_batch(run: Run, name: str) -> None:
-    assert raised_by(run, Returns("malformed", name)) == ("LookupError", "ask nobody")
+def test_a_form_that_cannot_be_read_fails_the_whole_batch(run: Run) -> None:
+    for name in sayings.BREAKING:
+        assert raised_by(run, Returns("malformed", name)) == ("LookupError", "ask nobody"), name
 
 
 def test_an_identifier_of_another_batch_is_quoted_safely() -> None:
@@ -95,21 +95,21 @@ def test_an_outage_is_one_whatever_its_exception_holds(run: Run, name: str, seco
     assert (result.end, result.seconds, result.named) == ("later", seconds, ())
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "text"),
-    [
-        ("of no class", "OfNoClass", "x"),
-        ("silent", "Silent", ""),
-        ("nameless", "Nameless", "x"),
-        ("text", "RowFailed", ""),
-        ("lines", "ValueError", "first"),
-        ("control", "RowFailed", r"\x1b[2Jgone"),
-        ("nothing", "RowFailed", ""),
-        ("no error", "NoneType", "None"),
-    ],
-)
-def test_rows_may_have_odd_errors(run: Run, error: str, kind: str, text: str) -> None:
-    assert run(Fails(error)).failed == tuple(RowError(position, kind, text) for position in range(3))
+ODD_ERRORS = [
+    ("of no class", "OfNoClass", "x"),
+    ("silent", "Silent", ""),
+    ("nameless", "Nameless", "x"),
+    ("text", "RowFailed", ""),
+    ("lines", "ValueError", "first"),
+    ("control", "RowFailed", r"\x1b[2Jgone"),
+    ("nothing", "RowFailed", ""),
+    ("no error", "NoneType", "None"),
+]
+
+
+def test_rows_may_have_odd_errors(run: Run) -> None:
+    for error, kind, text in ODD_ERRORS:
+        assert run(Fails(error)).failed == tuple(RowError(at, kind, text) for at in range(3)), error
 
 
 def test_an_error_of_a_row_need_not_leave_its_process(run: Run) -> None:

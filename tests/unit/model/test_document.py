@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poller.errors import StateCorrupt, StoreError
-from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import WRITE_IDS_KEPT, Checkpoint, Control, Delivery, Lease, State, decode, encode
 from poller.model.limits import LARGEST_BODY
@@ -205,24 +204,6 @@ def test_a_field_that_is_missing_says_nothing_and_changes_no_other(path: tuple[s
     assert written == old
 
 
-def test_the_example_is_continued_under_token_43() -> None:
-    taken = transitions.acquire(example(), owner_id="shop/host-1/r1", ttl=60, now=NOW)
-    assert taken.lease.fencing_token == 43
-    assert taken.checkpoint == example().checkpoint
-    cursor = Cursor(kind="timestamp+pk", value="2026-04-07T01:23:45.123456Z", tiebreaker={"id": 12094})
-    done = transitions.commit(taken, cursor=cursor, batch_id="b2", metadata={"row_count": 1}, release=True, now=NOW)
-    written = json.loads(encode(done))
-    assert written["version"] == 1
-    assert written["checkpoint"]["cursor"] == {
-        "kind": "timestamp+pk",
-        "value": "2026-04-07T01:23:45.123456Z",
-        "tiebreaker": {"id": 12094},
-    }
-    assert written["lease"]["fencing_token"] == 43
-    assert written["lease"]["owner_id"] is None
-    assert written["lease"]["released_at"] == "2026-04-07T02:00:00.000000Z"
-
-
 # --- what is written is what was read --------------------------------------------------------------------------------
 
 
@@ -325,6 +306,7 @@ def test_commas_and_brackets_in_a_text_are_no_values() -> None:
         (b'{"name": "left-pad", "version": "1.3.0"}', "not a poller's state document"),
         (b'{"checkpoint": {}, "poller_name": "orders"}', "not a poller's state document"),
         (EXAMPLE.replace(b'"version": 1', b'"version": 2'), "has version 2; this poller reads version 1"),
+        (EXAMPLE.replace(b'"version": 1', b'"version": 7'), "Upgrade poller"),
         (EXAMPLE.replace(b'"version": 1', b'"version": 0'), "version"),
         (EXAMPLE.replace(b'"version": 1', b'"version": "1"'), "version"),
         (EXAMPLE.replace(b'"fencing_token": 42', b'"fencing_token": -1'), "lease.fencing_token"),
@@ -343,11 +325,6 @@ def test_what_is_no_state_document_of_ours_is_refused_by_name(body: bytes, said:
     assert said in str(refused.value)
     assert WHERE in str(refused.value)
     assert refused.value.next_step
-
-
-def test_a_newer_version_says_to_upgrade() -> None:
-    with pytest.raises(StateCorrupt, match="Upgrade poller"):
-        read(EXAMPLE.replace(b'"version": 1', b'"version": 7'))
 
 
 def test_another_pollers_document_is_refused() -> None:

@@ -13,142 +13,141 @@ from poller.model.redact import first_line, redact
 SECRET = "hunter2Zx9"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"Could not connect: postgresql://shop:pa/{SECRET}@db.example/shop",
-        f"postgresql://shop:{SECRET}/@db.example/shop",
-        f"postgresql+psycopg://shop:12/{SECRET}@db.example:5432/shop?sslmode=require",
-        f"mysql://root:a@b/{SECRET}@10.0.0.1/test, giving up",
-        f"'postgresql://shop:it's/{SECRET}@db/shop'",
-        f"Authorization: Token {SECRET}",
-        f"Authorization: SharedKey acct:{SECRET}==",
-        f"Authorization: SharedKeyLite acct:{SECRET}==",
-        f"authorization: AWS4-HMAC-SHA256 Credential=AKIA/x, SignedHeaders=host, Signature={SECRET}",
-        f"Proxy-Authorization: Digest username='x', response='{SECRET}'",
-        f"{{'Authorization': b'Bearer {SECRET[:6]}', 'x': '{SECRET}'}}"[:41] + "}",
-        f"{{'Authorization': b'Token {SECRET}'}}",
-        f'{{"Authorization": "Token {SECRET}"}}',
-        f"[('Authorization', 'Token {SECRET}'), ('Accept', '*/*')]",
-        f"curl -H 'Authorization: Token {SECRET}' https://example.com",
-        f"the header SharedKey acct:{SECRET}== was refused",
-        f"Cookie: session={SECRET}",
-        f"Cookie: theme=dark; session={SECRET}",
-        f"Set-Cookie: session={SECRET}; Path=/; HttpOnly",
-        f"{{'Cookie': 'a=b; session={SECRET}'}}",
-        f"x-functions-key: {SECRET}",
-        f"functions_key={SECRET}",
-        f"https://shop.azurewebsites.net/api/ship?code={SECRET}== answered 401",
-        f"/api/ship?name=x&code={SECRET}%3D%3D&y=1",
-        f"passphrase={SECRET}",
-        f"ssl_key_passphrase: '{SECRET} with words'",
-        f"credential={SECRET}",
-        f"credentials = '{SECRET} x'",
-        f"{{'credential': '{SECRET}'}}",
-        f"--password {SECRET}",
-        f"psql --db-password {SECRET} -c 1",
-        f"--api-key '{SECRET} x'",
-        f"password is '{SECRET}'",
-        f'the password was "{SECRET}"',
-        f"ALTER ROLE app PASSWORD '{SECRET}'",
-        f'PASSWORD "a\\"{SECRET}"',
-        f"password='a\\'{SECRET} b'",
-        f"CREATE USER x IDENTIFIED BY '{SECRET}'",
-        f"password=b'a {SECRET}'",
-        f"password='{SECRET[:3]} and then cut {SECRET}",
-        f"PWD={{a}}}}b;{SECRET}}};Encrypt=yes",
-        f"-----BEGIN PRIVATE KEY----- {SECRET}",
-        f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n{SECRET}\n-----END RSA PRIVATE KEY-----",
-        f"key = '-----BEGIN ENCRYPTED PRIVATE KEY-----\\n{SECRET}\\n-----END ENCRYPTED PRIVATE KEY-----\\n'",
-        f"-----BEGIN OPENSSH PRIVATE KEY-----{SECRET}",
-        f"InstrumentationKey={SECRET};IngestionEndpoint=https://x",
-        f"pass={SECRET}",
-        f"DB_PASS: {SECRET}",
-        f'"pass": "{SECRET} x"',
-        f"private_key={SECRET}",
-        f"privateKey: '{SECRET} x'",
-        f"aws_secret_key = {SECRET}",
-        f"--private-key {SECRET}",
-        f"mysql -u root -p{SECRET} shop",
-        f"mysqldump '-p{SECRET}'",
-        f'{{"password": "x {SECRET}"}}',
-        f'{{\\"password\\": \\"x {SECRET}\\"}}',
-        'password = ""' + f'"x {SECRET}""' + '"',
-        "password = ''" + f"'x {SECRET}''" + "'",
-        f"'password' => 'x {SECRET}'",
-        f"('password', 'x {SECRET}')",
-        f"<db:password>x {SECRET}</db:password>",
-        f"Server=db;Password='a''b;{SECRET}';Encrypt=yes",
-        f'Server=db;Password="a"";{SECRET}";Encrypt=yes',
-        f"Server=db;Password=a b {SECRET};Encrypt=yes",
-        f"GET /login?user=x&password={SECRET}&y=1",
-        f"password%3D{SECRET}%26y",
-        f"%22password%22%3A%22{SECRET}%22",
-        f"postgresql://shop:{SECRET}/shop",
-        f"redirect=postgresql%3A%2F%2Fshop%3Aa%2540{SECRET}%40db%2Fshop",
-        f"?odbc_connect=Driver%253DX%253BPWD%253D{SECRET}%253BEncrypt%253Dyes",
-        f"CREATE USER x IDENTIFIED WITH caching_sha2_password BY '{SECRET}'",
-        f"ALTER USER x IDENTIFIED VIA ed25519 USING PASSWORD('{SECRET}')",
-        f"SET PASSWORD FOR x = PASSWORD('{SECRET}')",
-        f"sqlcmd -S db -U shop -P {SECRET} -Q 'SELECT 1'",
-        f"curl -s -u shop:{SECRET} https://example.com",
-        f"Ocp-Apim-Subscription-Key: {SECRET}",
-        f'{{"name": "DB_PASSWORD", "slotSetting": false, "value": "{SECRET}"}}',
-        f'<add key="Password" value="{SECRET}" />',
-        f"https://hooks.slack.com/services/T000/B000/{SECRET} answered 404",
-        f"HTTPSConnectionPool(host='hooks.slack.com'): url: /services/T000/B000/{SECRET} (refused)",
-        f"https://discord.com/api/webhooks/123456789/{SECRET}",
-        f"POST https://discordapp.com/api/v10/webhooks/123456789/{SECRET}?wait=true: 404",
-        f"https://shop.webhook.office.com/webhookb2/a@b/IncomingWebhook/{SECRET}/c",
-        f"https://outlook.office.com/webhook/a@b/IncomingWebhook/{SECRET}/c",
-        f"https://maps.example/api?key={SECRET}",
-        f"https://maps.example/api?q=1&key={SECRET}&x=2",
-        f"SecretStr('{SECRET}')",
-        f"url=SecretStr('postgresql://db/{SECRET}') user='u'",
-        f"SecretBytes(b'{SECRET}')",
-        f"get(url, auth=('u', '{SECRET}'), timeout=3)",
-        f'auth = ("u", "a){SECRET}")',
-        f"BasicAuth('u', '{SECRET}')",
-        f"HTTPBasicAuth('u', password='{SECRET}')",
-        f"passcode={SECRET}",
-        f"storage_key={SECRET}",
-    ],
-)
-def test_these_too_are_cut_out(text: str) -> None:
-    assert SECRET not in redact(text)
-    assert SECRET[:6] not in redact(text)
-    assert "***" in redact(text)
-    assert SECRET not in first_line(text)
+SECRETS = [
+    f"Could not connect: postgresql://shop:pa/{SECRET}@db.example/shop",
+    f"postgresql://shop:{SECRET}/@db.example/shop",
+    f"postgresql+psycopg://shop:12/{SECRET}@db.example:5432/shop?sslmode=require",
+    f"mysql://root:a@b/{SECRET}@10.0.0.1/test, giving up",
+    f"'postgresql://shop:it's/{SECRET}@db/shop'",
+    f"Authorization: Token {SECRET}",
+    f"Authorization: SharedKey acct:{SECRET}==",
+    f"Authorization: SharedKeyLite acct:{SECRET}==",
+    f"authorization: AWS4-HMAC-SHA256 Credential=AKIA/x, SignedHeaders=host, Signature={SECRET}",
+    f"Proxy-Authorization: Digest username='x', response='{SECRET}'",
+    f"{{'Authorization': b'Bearer {SECRET[:6]}', 'x': '{SECRET}'}}"[:41] + "}",
+    f"{{'Authorization': b'Token {SECRET}'}}",
+    f'{{"Authorization": "Token {SECRET}"}}',
+    f"[('Authorization', 'Token {SECRET}'), ('Accept', '*/*')]",
+    f"curl -H 'Authorization: Token {SECRET}' https://example.com",
+    f"the header SharedKey acct:{SECRET}== was refused",
+    f"Cookie: session={SECRET}",
+    f"Cookie: theme=dark; session={SECRET}",
+    f"Set-Cookie: session={SECRET}; Path=/; HttpOnly",
+    f"{{'Cookie': 'a=b; session={SECRET}'}}",
+    f"x-functions-key: {SECRET}",
+    f"functions_key={SECRET}",
+    f"https://shop.azurewebsites.net/api/ship?code={SECRET}== answered 401",
+    f"/api/ship?name=x&code={SECRET}%3D%3D&y=1",
+    f"passphrase={SECRET}",
+    f"ssl_key_passphrase: '{SECRET} with words'",
+    f"credential={SECRET}",
+    f"credentials = '{SECRET} x'",
+    f"{{'credential': '{SECRET}'}}",
+    f"--password {SECRET}",
+    f"psql --db-password {SECRET} -c 1",
+    f"--api-key '{SECRET} x'",
+    f"password is '{SECRET}'",
+    f'the password was "{SECRET}"',
+    f"ALTER ROLE app PASSWORD '{SECRET}'",
+    f'PASSWORD "a\\"{SECRET}"',
+    f"password='a\\'{SECRET} b'",
+    f"CREATE USER x IDENTIFIED BY '{SECRET}'",
+    f"password=b'a {SECRET}'",
+    f"password='{SECRET[:3]} and then cut {SECRET}",
+    f"PWD={{a}}}}b;{SECRET}}};Encrypt=yes",
+    f"-----BEGIN PRIVATE KEY----- {SECRET}",
+    f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n{SECRET}\n-----END RSA PRIVATE KEY-----",
+    f"key = '-----BEGIN ENCRYPTED PRIVATE KEY-----\\n{SECRET}\\n-----END ENCRYPTED PRIVATE KEY-----\\n'",
+    f"-----BEGIN OPENSSH PRIVATE KEY-----{SECRET}",
+    f"InstrumentationKey={SECRET};IngestionEndpoint=https://x",
+    f"pass={SECRET}",
+    f"DB_PASS: {SECRET}",
+    f'"pass": "{SECRET} x"',
+    f"private_key={SECRET}",
+    f"privateKey: '{SECRET} x'",
+    f"aws_secret_key = {SECRET}",
+    f"--private-key {SECRET}",
+    f"mysql -u root -p{SECRET} shop",
+    f"mysqldump '-p{SECRET}'",
+    f'{{"password": "x {SECRET}"}}',
+    f'{{\\"password\\": \\"x {SECRET}\\"}}',
+    'password = ""' + f'"x {SECRET}""' + '"',
+    "password = ''" + f"'x {SECRET}''" + "'",
+    f"'password' => 'x {SECRET}'",
+    f"('password', 'x {SECRET}')",
+    f"<db:password>x {SECRET}</db:password>",
+    f"Server=db;Password='a''b;{SECRET}';Encrypt=yes",
+    f'Server=db;Password="a"";{SECRET}";Encrypt=yes',
+    f"Server=db;Password=a b {SECRET};Encrypt=yes",
+    f"GET /login?user=x&password={SECRET}&y=1",
+    f"password%3D{SECRET}%26y",
+    f"%22password%22%3A%22{SECRET}%22",
+    f"postgresql://shop:{SECRET}/shop",
+    f"redirect=postgresql%3A%2F%2Fshop%3Aa%2540{SECRET}%40db%2Fshop",
+    f"?odbc_connect=Driver%253DX%253BPWD%253D{SECRET}%253BEncrypt%253Dyes",
+    f"CREATE USER x IDENTIFIED WITH caching_sha2_password BY '{SECRET}'",
+    f"ALTER USER x IDENTIFIED VIA ed25519 USING PASSWORD('{SECRET}')",
+    f"SET PASSWORD FOR x = PASSWORD('{SECRET}')",
+    f"sqlcmd -S db -U shop -P {SECRET} -Q 'SELECT 1'",
+    f"curl -s -u shop:{SECRET} https://example.com",
+    f"Ocp-Apim-Subscription-Key: {SECRET}",
+    f'{{"name": "DB_PASSWORD", "slotSetting": false, "value": "{SECRET}"}}',
+    f'<add key="Password" value="{SECRET}" />',
+    f"https://hooks.slack.com/services/T000/B000/{SECRET} answered 404",
+    f"HTTPSConnectionPool(host='hooks.slack.com'): url: /services/T000/B000/{SECRET} (refused)",
+    f"https://discord.com/api/webhooks/123456789/{SECRET}",
+    f"POST https://discordapp.com/api/v10/webhooks/123456789/{SECRET}?wait=true: 404",
+    f"https://shop.webhook.office.com/webhookb2/a@b/IncomingWebhook/{SECRET}/c",
+    f"https://outlook.office.com/webhook/a@b/IncomingWebhook/{SECRET}/c",
+    f"https://maps.example/api?key={SECRET}",
+    f"https://maps.example/api?q=1&key={SECRET}&x=2",
+    f"SecretStr('{SECRET}')",
+    f"url=SecretStr('postgresql://db/{SECRET}') user='u'",
+    f"SecretBytes(b'{SECRET}')",
+    f"get(url, auth=('u', '{SECRET}'), timeout=3)",
+    f'auth = ("u", "a){SECRET}")',
+    f"BasicAuth('u', '{SECRET}')",
+    f"HTTPBasicAuth('u', password='{SECRET}')",
+    f"passcode={SECRET}",
+    f"storage_key={SECRET}",
+]
 
 
-@pytest.mark.parametrize(
-    "token",
-    [
-        *(f"{kind}_{'a1B2' * 9}" for kind in ("ghp", "gho", "ghu", "ghs", "ghr", "npm")),
-        f"github_pat_{'a1B2' * 20}",
-        "xoxb-1234567890-a1B2c3D4e5F6",
-        "xoxp-1234567890-a1B2c3D4e5F6",
-        "xapp-1-A0-123-a1B2c3D4e5F6",
-        *(f"{kind}_live_{'a1B2' * 6}" for kind in ("sk", "rk")),
-        f"sk_test_{'a1B2' * 6}",
-        f"whsec_{'a1B2' * 8}",
-        f"sk-{'a1B2' * 10}",
-        f"sk-proj-{'a1B2' * 10}",
-        f"glpat-{'a1B2' * 5}",
-        f"SG.{'a1B2' * 5}ab.{'c3D4' * 10}abc",
-        f"AIza{'a1B2' * 8}abc",
-        f"hf_{'aB' * 17}",
-        *(f"{kind}_v1_{'a1b2' * 16}" for kind in ("dop", "doo", "dor")),
-        *(f"{kind}_{'a1b2' * 8}" for kind in ("shpat", "shpca", "shppa", "shpss")),
-        f"pypi-AgEIcHlwaS5vcmc{'a1-B' * 30}",
-        "pypi-AgEIcHlwaS5vcmcCJ",
-        f"pypi-{'a1_B' * 12}",
-    ],
-)
-def test_tokens_of_services_are_known_by_their_beginning(token: str) -> None:
-    assert redact(f"{token} was refused") == "*** was refused"
-    assert redact(f"['{token}']") == "['***']"
-    assert redact(redact(token)) == "***"
+def test_these_too_are_cut_out() -> None:
+    for text in SECRETS:
+        assert SECRET[:6] not in redact(text), text
+        assert "***" in redact(text), text
+        assert SECRET not in first_line(text), text
+
+
+TOKENS = [
+    *(f"{kind}_{'a1B2' * 9}" for kind in ("ghp", "gho", "ghu", "ghs", "ghr", "npm")),
+    f"github_pat_{'a1B2' * 20}",
+    "xoxb-1234567890-a1B2c3D4e5F6",
+    "xoxp-1234567890-a1B2c3D4e5F6",
+    "xapp-1-A0-123-a1B2c3D4e5F6",
+    *(f"{kind}_live_{'a1B2' * 6}" for kind in ("sk", "rk")),
+    f"sk_test_{'a1B2' * 6}",
+    f"whsec_{'a1B2' * 8}",
+    f"sk-{'a1B2' * 10}",
+    f"sk-proj-{'a1B2' * 10}",
+    f"glpat-{'a1B2' * 5}",
+    f"SG.{'a1B2' * 5}ab.{'c3D4' * 10}abc",
+    f"AIza{'a1B2' * 8}abc",
+    f"hf_{'aB' * 17}",
+    *(f"{kind}_v1_{'a1b2' * 16}" for kind in ("dop", "doo", "dor")),
+    *(f"{kind}_{'a1b2' * 8}" for kind in ("shpat", "shpca", "shppa", "shpss")),
+    f"pypi-AgEIcHlwaS5vcmc{'a1-B' * 30}",
+    "pypi-AgEIcHlwaS5vcmcCJ",
+    f"pypi-{'a1_B' * 12}",
+]
+
+
+def test_tokens_of_services_are_known_by_their_beginning() -> None:
+    for token in TOKENS:
+        assert redact(f"{token} was refused") == "*** was refused", token
+        assert redact(f"['{token}']") == "['***']", token
+        assert redact(redact(token)) == "***", token
 
 
 BOT = f"110201543:{'AAHdqTcv'}{'-a_' * 9}"
@@ -175,45 +174,45 @@ def test_a_bots_token_is_cut_out_of_its_address(text: str, shown: str) -> None:
     assert redact(shown) == shown
 
 
-@pytest.mark.parametrize("value", ["customer-12", "customer_4711", "eu.customer-12", "order-123456"])
-@pytest.mark.parametrize("end", ["", " answered 404", "&x=2", "'", ")", ".", '")', "#top"])
-def test_a_key_that_names_a_thing_and_its_number_is_shown(value: str, end: str) -> None:
+def test_a_key_that_names_a_thing_and_its_number_is_shown() -> None:
     """A person finds the row by it."""
-    for text in (f"https://shop.example/hook?key={value}{end}", f"/hook?a=b&key={value}{end}"):
-        assert redact(text) == text
+    for value in ("customer-12", "customer_4711", "eu.customer-12", "order-123456"):
+        for end in ("", " answered 404", "&x=2", "'", ")", ".", '")', "#top"):
+            for text in (f"https://shop.example/hook?key={value}{end}", f"/hook?a=b&key={value}{end}"):
+                assert redact(text) == text
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "customer12",
-        "customer-12a",
-        "Customer-12",
-        "CUSTOMER-12",
-        "customer",
-        "12",
-        "abcdefghijklmnop",
-        "abcdefghijklmnop-12",
-        "a-b-c-12",
-        "one-two-three-12",
-        "customer-1234567",
-        "customer-12-a",
-        "customer-12/x",
-        "customer-12)x",
-        "customer-12%20x",
-        "12-customer",
-        "secret-12",
-        "my-token.12",
-        "password-2026",
-        "a1b2-12",
-        "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
-        "AIzaSy-12",
-    ],
-)
-def test_any_other_key_of_an_address_is_cut_out(value: str) -> None:
+KEYS = [
+    "customer12",
+    "customer-12a",
+    "Customer-12",
+    "CUSTOMER-12",
+    "customer",
+    "12",
+    "abcdefghijklmnop",
+    "abcdefghijklmnop-12",
+    "a-b-c-12",
+    "one-two-three-12",
+    "customer-1234567",
+    "customer-12-a",
+    "customer-12/x",
+    "customer-12)x",
+    "customer-12%20x",
+    "12-customer",
+    "secret-12",
+    "my-token.12",
+    "password-2026",
+    "a1b2-12",
+    "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+    "AIzaSy-12",
+]
+
+
+def test_any_other_key_of_an_address_is_cut_out() -> None:
     """Also what is no secret: a word more that is hidden is better than a secret that is shown."""
-    assert redact(f"https://shop.example/hook?key={value}&x=1") == "https://shop.example/hook?key=***&x=1"
-    assert redact(f"/hook?a=b&key={value}") == "/hook?a=b&key=***"
+    for value in KEYS:
+        assert redact(f"https://shop.example/hook?key={value}&x=1") == "https://shop.example/hook?key=***&x=1"
+        assert redact(f"/hook?a=b&key={value}") == "/hook?a=b&key=***"
 
 
 def test_a_code_of_an_address_is_cut_out_whatever_it_is() -> None:
@@ -221,60 +220,59 @@ def test_a_code_of_an_address_is_cut_out_whatever_it_is() -> None:
     assert redact("/api/ship?code=customer-12&x=1") == "/api/ship?code=***&x=1"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "the robot12345678 of the stock",
-        "bot 110201543: no such chat",
-        "bot110201543:down",
-        "half_of_the_orders_are_here_already",
-        "hf_model",
-        "shop_at_the_end",
-        "pypi-mirror-of-the-house",
-        "hooks.slack.com cannot be resolved",
-        "the key of the row: ?keys=3",
-        "author=(ana)",
-        "oauth = (none)",
-        "task_live_feed_of_orders_is_late",
-        "risk-assessment-of-the-whole-department",
-        "error code=42 while reading",
-        "exit code: 137",
-        "code=40001 (serialization failure)",
-        "SQLSTATE[HY000] code=1205, lock wait timeout",
-        "https://shop.azurewebsites.net/api/ship?name=x answered 401",
-        "DefaultAzureCredential failed to retrieve a token from the included credentials.",
-        "ManagedIdentityCredential: ManagedIdentityCredential authentication unavailable, no response",
-        "EnvironmentCredential: authentication unavailable. Environment variables are not fully configured.",
-        "Make sure the value of Authorization header is formed correctly including the signature.",
-        "This request is not authorized to perform this operation using this permission.",
-        'FATAL:  password authentication failed for user "app"',
-        "Access denied for user 'app'@'10.0.0.1' (using password: YES)",
-        "Access denied for user 'app'@'10.0.0.1' (using password: NO)",
-        'column "password" of relation "users" does not exist',
-        "secret 'orders-db' was not found in the vault",
-        "https://registry.example:4873/@scope/pkg answered 404",
-        "http://localhost:8080/users/@me",
-        'moved from "redis://cache:6379/0" to "x@y"',
-        "mail bob@example.com about postgresql://db.example.com:5432/shop",
-        "postgresql://db.example.com:5432/shop is down, ask ops@example.com",
-        "the cookie jar is full",
-        "-----BEGIN CERTIFICATE----- MIIB -----END CERTIFICATE-----",
-        "unexpected token 'FROM' near 'customers'",
-        "the password is wrong",
-        "--token-at-least 42",
-        "psql -p5432 shop",
-        "docker run -p 8080:80 -p8080:80 shop",
-        "find . -path ./x -prune",
-        "bypass=1 compass: north",
-        "trespass: no",
-        "https://example.com: connection refused",
-        "postgresql://[::1]:5432/shop and postgresql://db:5432/shop",
-        "redis://cache:6379 is down",
-        "poller reset-to-checkpoint orders FILE --token-at-least 8",
-    ],
-)
-def test_ordinary_sentences_stay_as_they_are(text: str) -> None:
-    assert redact(text) == text
+SENTENCES = [
+    "the robot12345678 of the stock",
+    "bot 110201543: no such chat",
+    "bot110201543:down",
+    "half_of_the_orders_are_here_already",
+    "hf_model",
+    "shop_at_the_end",
+    "pypi-mirror-of-the-house",
+    "hooks.slack.com cannot be resolved",
+    "the key of the row: ?keys=3",
+    "author=(ana)",
+    "oauth = (none)",
+    "task_live_feed_of_orders_is_late",
+    "risk-assessment-of-the-whole-department",
+    "error code=42 while reading",
+    "exit code: 137",
+    "code=40001 (serialization failure)",
+    "SQLSTATE[HY000] code=1205, lock wait timeout",
+    "https://shop.azurewebsites.net/api/ship?name=x answered 401",
+    "DefaultAzureCredential failed to retrieve a token from the included credentials.",
+    "ManagedIdentityCredential: ManagedIdentityCredential authentication unavailable, no response",
+    "EnvironmentCredential: authentication unavailable. Environment variables are not fully configured.",
+    "Make sure the value of Authorization header is formed correctly including the signature.",
+    "This request is not authorized to perform this operation using this permission.",
+    'FATAL:  password authentication failed for user "app"',
+    "Access denied for user 'app'@'10.0.0.1' (using password: YES)",
+    "Access denied for user 'app'@'10.0.0.1' (using password: NO)",
+    'column "password" of relation "users" does not exist',
+    "secret 'orders-db' was not found in the vault",
+    "https://registry.example:4873/@scope/pkg answered 404",
+    "http://localhost:8080/users/@me",
+    'moved from "redis://cache:6379/0" to "x@y"',
+    "mail bob@example.com about postgresql://db.example.com:5432/shop",
+    "postgresql://db.example.com:5432/shop is down, ask ops@example.com",
+    "the cookie jar is full",
+    "-----BEGIN CERTIFICATE----- MIIB -----END CERTIFICATE-----",
+    "unexpected token 'FROM' near 'customers'",
+    "the password is wrong",
+    "--token-at-least 42",
+    "psql -p5432 shop",
+    "docker run -p 8080:80 -p8080:80 shop",
+    "find . -path ./x -prune",
+    "bypass=1 compass: north",
+    "trespass: no",
+    "https://example.com: connection refused",
+    "postgresql://[::1]:5432/shop and postgresql://db:5432/shop",
+    "redis://cache:6379 is down",
+    "poller reset-to-checkpoint orders FILE --token-at-least 8",
+]
+
+
+def test_ordinary_sentences_stay_as_they_are() -> None:
+    assert [redact(text) for text in SENTENCES] == SENTENCES
 
 
 def test_what_stands_around_stays() -> None:

@@ -30,35 +30,8 @@ def committed(state: State, number: int = 1, *, release: bool) -> State:
     )
 
 
-def test_a_first_document_is_free_and_bound_to_its_source() -> None:
-    state = transitions.create("orders", SOURCE, None, now=NOW)
-    assert state.lease.owner_id is None
-    assert state.lease.released_at == NOW
-    assert state.source_fingerprint == SOURCE.fingerprint()
-    assert state.source == SOURCE.as_json()
-    assert state.checkpoint.generation == 0
-
-
 def test_every_start_counts_a_crash_included() -> None:
     assert acquired(acquired(example())).delivery.attempts == 2, "the first owner vanished; its start counts"
-
-
-def test_a_commit_starts_the_count_of_the_next_batch() -> None:
-    state = acquired(acquired(example()))
-    assert committed(state, release=False).delivery.attempts == 1
-    assert committed(state, release=True).delivery.attempts == 0
-    assert acquired(committed(state, release=True)).delivery.attempts == 1
-
-
-def test_a_drain_gives_its_start_back() -> None:
-    once = transitions.release(acquired(example()), give_back=True, now=NOW)
-    assert once.delivery.attempts == 0
-    after_commit = transitions.release(committed(acquired(example()), release=False), give_back=True, now=NOW)
-    assert after_commit.delivery.attempts == 0
-
-
-def test_a_failure_keeps_its_start() -> None:
-    assert transitions.release(acquired(example()), give_back=False, now=NOW).delivery.attempts == 1
 
 
 def test_a_pause_of_a_released_lease_stamps_the_release_anew() -> None:
@@ -69,13 +42,6 @@ def test_a_pause_of_a_released_lease_stamps_the_release_anew() -> None:
     assert transitions.resume(paused, change=change(2), now=later + timedelta(hours=1)).lease.released_at == (
         later + timedelta(hours=1)
     )
-
-
-def test_the_cursor_before_the_beginning_can_be_restored() -> None:
-    state = transitions.reset(example(), cursor=None, change=change(kind="reset"), now=NOW)
-    assert state.checkpoint.cursor is None
-    assert state.checkpoint.metadata == {}
-    assert state.checkpoint.last_successful_batch_id is None
 
 
 def test_after_a_reset_or_rebind_the_next_batch_stores_its_facts() -> None:
@@ -140,15 +106,6 @@ def test_a_tenure_goes_on_beside_a_pause_and_a_foreign_field() -> None:
     assert transitions.still_held(held, transitions.pause(held, by="a", reason=None, change=change(), now=NOW))
     assert transitions.still_held(held, transitions.resume(held, change=change(), now=NOW))
     assert transitions.still_held(held, held.model_copy(update={"note": "hello"}))
-
-
-def test_a_held_lease_names_its_operator_for_a_full_ttl() -> None:
-    reset = transitions.reset(acquired(example()), cursor=None, change=change(kind="reset"), now=NOW)
-    kept = transitions.hold(reset, owner_id="operator/ann/1", ttl=30.0, now=NOW)
-    assert kept.lease.owner_id == "operator/ann/1"
-    assert kept.lease.fencing_token == 44
-    assert kept.lease.released_at is None
-    assert kept.lease.ttl_seconds == 30.0
 
 
 def test_transitions_change_nothing_in_place() -> None:
