@@ -7,7 +7,7 @@ import io
 import json
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from poller.stores import SqlStore
 from poller_cli.main import execute
-from tests.cli.project import Ended, Project
+from tests.cli.project import Ended, Project, files, put_back
 from tests.support.schemas import validator
 
 STATE = "state/shop/orders.json"
@@ -129,6 +129,16 @@ def ran(project: Project, rows: int = 5) -> Console:
     project.insert(rows)
     console = Console(project)
     assert console.run("run", "--once").code == 0
+    return console
+
+
+def again(project: Project, made: Callable[[Project], Console] = ran) -> Console:
+    """As `made` leaves it: the first case makes it, and the next ones put its files back."""
+    if project.kept:
+        put_back(project.folder, project.kept)
+        return Console(project)
+    console = made(project)
+    project.kept = files(project.folder)
     return console
 
 

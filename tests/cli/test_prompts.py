@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
-from tests.cli.console import Console, ran
+from tests.cli.console import Console, again, ran
 from tests.cli.project import Project
 from tests.cli.terminal import ASKED, Terminal
+from tests.support.cases import cases
 
 
 def test_the_name_typed_is_consent_and_the_preview_comes_first(project: Project) -> None:
@@ -23,9 +22,9 @@ def test_the_name_typed_is_consent_and_the_preview_comes_first(project: Project)
     assert "undo" in rest
 
 
-@pytest.mark.parametrize("answer", ["\n", "y\n", "ORDERS\n", "\x04", "\x03"])
+@cases("answer", ["\n", "y\n", "ORDERS\n", "\x04", "\x03"])
 def test_anything_else_changes_nothing(project: Project, answer: str) -> None:
-    console = ran(project)
+    console = again(project)
     before = console.everything()
     terminal = Terminal(project, "reset-to-beginning", "orders")
     terminal.answer(answer)
@@ -35,9 +34,9 @@ def test_anything_else_changes_nothing(project: Project, answer: str) -> None:
     assert console.everything() == before
 
 
-@pytest.mark.parametrize("answer", ["\n", "orders\n"])
+@cases("answer", ["\n", "orders\n"])
 def test_a_pause_moves_no_checkpoint_and_wants_a_y(project: Project, answer: str) -> None:
-    console = ran(project)
+    console = again(project)
     before = console.everything()
     terminal = Terminal(project, "pause", "orders")
     terminal.child.expect_exact("pause orders? [y/N]: ")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from poller import Batch, Poller
 from poller.errors import ConfigError
-from poller.model.limits import LONGEST_REASON
 from poller.observability import LateRows, PollerEvent, Rechecked
 from poller.observability.otel import MetricsObserver
 from poller.stores import BlobStore, MemoryStore
@@ -315,24 +312,6 @@ def late_rows(project: Project) -> Project:
     return project
 
 
-def test_the_rows_are_shown_before_the_question(late_rows: Project) -> None:
-    environ = {**os.environ, "NO_COLOR": "1", "TERM": "xterm"}
-    with late_rows.on_terminal("recheck", "orders", "--redeliver", env=environ, timeout=30) as child:
-        child.expect("3 never delivered")
-        child.expect("id=500")
-        child.expect("Type orders to go on")
-        child.sendline("orders")
-        child.expect("3 of 3 went to the handler")
-        child.expect(pexpect.EOF)
-
-
-def test_a_dry_run_says_so(late_rows: Project) -> None:
-    ended = late_rows.run("recheck", "orders", "--redeliver", "--dry-run")
-    assert ended.code == 0
-    assert "A dry run: nothing was delivered" in ended.out
-    assert "Deliver them" not in ended.out
-
-
 def test_the_trail_names_the_operator_how_many_and_why(late_rows: Project) -> None:
     late_rows.environ["POLLER_OPERATOR"] = "ada"
     assert late_rows.run("recheck", "orders", "--redeliver", "--yes", "--reason", "the restore").code == 0
@@ -351,18 +330,6 @@ def test_after_a_failure_the_next_command_and_the_count_are_shown(late_rows: Pro
     assert "2 of 3 went to the handler" in ended.out
     record = late_rows.run("history", "orders", "--json").json["records"][-1]
     assert record["reason"] == "2 of 3 late rows delivered"
-
-
-def test_what_is_to_be_done_is_a_command_to_copy(late_rows: Project) -> None:
-    config = str(late_rows.folder / "poller.toml")
-    ended = late_rows.run("-c", config, "recheck", "orders", "--since", "30m")
-    assert f"Deliver them: poller -c {config} recheck orders --since 30m --redeliver\n" in ended.out
-
-
-def test_a_reason_that_would_be_cut_is_refused(late_rows: Project) -> None:
-    for command in (("recheck", "orders", "--redeliver"), ("pause", "orders")):
-        ended = late_rows.run(*command, "--yes", "--reason", "x" * (LONGEST_REASON + 1))
-        assert (ended.code, f"{LONGEST_REASON + 1:,} characters" in ended.error) == (2, True)
 
 
 def test_production_wants_the_name_only_where_a_checkpoint_moves(late_rows: Project) -> None:
@@ -400,12 +367,7 @@ def _redelivered(project: Project, handler: str, options: str) -> str:
 
 @pytest.mark.parametrize(
     ("handler", "kind"),
-    [
-        ("raises", "ValueError"),
-        ("exits", "SystemExit"),
-        ("raises_apart", "Apart"),
-        ("exits_in_a_loop", "SystemExit"),
-    ],
+    [("raises", "ValueError"), ("exits", "SystemExit"), ("raises_apart", "Apart"), ("exits_in_a_loop", "SystemExit")],
 )
 def test_what_it_says_is_shown_only_where_it_may_be(project: Project, handler: str, kind: str) -> None:
     event = _redelivered(project, handler, "error_text = false")

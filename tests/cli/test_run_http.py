@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.project import NOTING, Project, end
+from tests.support.cases import cases
 from tests.support.http import Received, received, request, send
 from tests.support.services import wait_until
 
@@ -92,7 +93,7 @@ def test_with_a_token_details_need_it(project: Project) -> None:
     assert TOKEN not in ended.out + ended.err
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "environ", "says"),
     [
         (
@@ -127,7 +128,7 @@ def test_what_would_be_open_or_wrong_is_refused_at_the_start(
     project.configure("orders", handlers=NOTING)
     project.insert(1)
     (project.folder / "open").write_text(TOKEN)
-    project.environ.update(environ)
+    project.environ = dict(environ)
 
     ended = end(project.start("run", "--once", *options))
 
