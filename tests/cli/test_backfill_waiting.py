@@ -56,7 +56,7 @@ def rejected(console: Console) -> str:
     return str(row["id"])
 
 
-@pytest.mark.parametrize("version", [(), ("--current",), ("--as-it-was",)])
+@pytest.mark.parametrize("version", [(), ("--current",)])
 def test_a_row_that_waits_is_replayed_by_its_name(project: Project, version: tuple[str, ...]) -> None:
     console = shop(project, "rejects", 25)
     assert console.run(*BACKFILL).code == 3

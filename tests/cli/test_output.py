@@ -63,14 +63,6 @@ def test_help_loses_no_word_on_a_narrow_terminal(project: Project, command: tupl
     assert words(ended.out) >= words(wide.out)
 
 
-def test_a_pipe_gets_no_colours(project: Project) -> None:
-    project.configure("orders")
-    project.insert(1)
-    for command in (("status",), ("run", "--once"), ("status", "nobody")):
-        ended = project.run(*command)
-        assert "\x1b" not in ended.out + ended.err
-
-
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
 def test_a_terminal_gets_colours_unless_it_refuses_them(project: Project, no_color: str, coloured: bool) -> None:
     project.configure("orders")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -29,10 +28,6 @@ def cursor(number: int) -> dict[str, Any]:
 def waiting(number: int, **fields: Any) -> dict[str, Any]:
     facts = {"id": f"{number:016x}", "pk": f"p{number}", "key": f"k{number}", "cursor": cursor(number), "at": number}
     return {**facts, "since": f"2026-04-07T01:23:{number:02d}Z", "failures": 1, **fields}
-
-
-def in_a_minute() -> str:
-    return (datetime.now(UTC) + timedelta(seconds=60)).isoformat()
 
 
 @pytest.fixture
@@ -68,26 +63,6 @@ def next_step(console: Console) -> str:
     return re.sub(r"poller -c \S+ ", "poller ", line.removeprefix("next "))
 
 
-def test_a_time_of_a_clock_that_was_ahead_is_the_next_tick(shop: Console) -> None:
-    shop.edit(delivery={"attempts": 1, "failures": 1, "last_error": ERROR, "retry_at": "2100-04-07T03:12:05Z"})
-    assert "why Failing, 1 call failed; next try with the next tick." in lines(shop)
-    assert failing(shop)["retry_at"] is None
-
-
-def test_a_time_that_is_over_is_the_next_tick(shop: Console) -> None:
-    shop.edit(delivery={"attempts": 1, "failures": 1, "last_error": ERROR, "retry_at": "2026-01-01T00:00:00Z"})
-    assert "why Failing, 1 call failed; next try with the next tick." in lines(shop)
-    assert failing(shop)["retry_at"] is None
-
-
-def test_a_failure_that_an_older_version_left_counts_for_nothing(shop: Console) -> None:
-    window(shop, 7, last_error=None, failures=3, retry_at=in_a_minute())
-    shop.edit(checkpoint={"generation": 1})
-    assert word(shop) == "behind"
-    found = failing(shop)
-    assert (found["failures"], found["retry_at"], found["searched_up_to"]) == (0, None, None)
-
-
 def test_where_the_row_that_fails_is_searched_for(shop: Console) -> None:
     window(shop, 7, failures=1)
     assert word(shop) == "failing"
@@ -118,11 +93,6 @@ def test_rows_that_wait_are_counted(shop: Console) -> None:
     shop.edit(aside=[waiting(2), waiting(1), waiting(4, behind=True)], quarantine=[waiting(3)])
     found = failing(shop)
     assert (found["aside"], found["quarantined"]) == (3, 1)
-
-
-def test_what_was_aside_before_a_reset_waits_for_a_person(shop: Console) -> None:
-    shop.edit(aside=[waiting(1, generation=7)])
-    assert (failing(shop)["aside"], failing(shop)["quarantined"]) == (0, 1)
 
 
 def test_watch_shows_the_same(shop: Console) -> None:
