@@ -3,14 +3,14 @@ each place says the same word and severity."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager
 from typing import Any
 
 import pytest
 
-from poller.app import load_app
+from poller.app import App, load_app
 from poller.http.hosts import Hosts
 from poller.http.keys import Keys
 from poller.http.messages import Request
@@ -44,6 +44,17 @@ def test_each_condition_looks_as_it_did(name: str, compare: Callable[[str, str],
 KEY = "a-key-for-those-who-look"
 
 
+@contextmanager
+def opened(world: World) -> Iterator[App]:
+    """Its configuration, in this process and by its clock."""
+    with (
+        chdir(world.folder),
+        world.clock.in_sqlite(),
+        load_app("poller.toml", {}, observers=[], runtime=world.clock) as app,
+    ):
+        yield app
+
+
 def assert_one_word(world: World, name: str, word: str, severity: str) -> None:
     """In health, watch and check, in Python, over HTTP and on the page; and to look changes nothing of the poller."""
 
@@ -64,12 +75,9 @@ def assert_one_word(world: World, name: str, word: str, severity: str) -> None:
     assert (watched["word"], watched["severity"]) == (word, severity)
     found = {one["check"]: one["severity"] for one in typed("check")[1]["findings"]}
     assert found.get("delivery", "error") == {"unhealthy": "error", "warning": "warn", "well": "ok"}[severity]
-    with (
-        contextlib.chdir(world.folder),
-        world.clock.in_sqlite(),
-        load_app("poller.toml", {}, observers=[], runtime=world.clock) as app,
-    ):
+    with opened(world) as app:
         (one,) = [one for one in app.health().pollers if one.name == name]
+    with opened(world) as app:
         endpoints = endpoints_of(app, Keys(KEY), Hosts(["localhost"]))
         headers = (("host", "localhost"), ("x-functions-key", KEY))
         asked = (Request("GET", f"/api/{path}", headers=headers) for path in ("pollers", "dashboard", "health"))
