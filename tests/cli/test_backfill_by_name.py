@@ -18,7 +18,7 @@ from tests.cli.databases import done
 from tests.cli.project import NOTING, Project, end
 from tests.cli.terminal import Terminal
 from tests.support.azurite import Azurite
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.schemas import validator
 from tests.support.services import wait_until
 
@@ -185,7 +185,7 @@ def test_one_of_an_earlier_version_is_known_by_its_source(halted: Console) -> No
     finished(halted.project.run(*RANGE, "--yes", "--json", "--as", "replay"))
 
 
-@cases(
+@each(
     "arguments",
     [
         ("reset-to-beginning", "replay", "--yes"),

@@ -25,7 +25,7 @@ from poller.model.cursor import Cursor
 from poller.model.limits import LONGEST_REASON
 from tests.cli.console import Console, again, at_work, changed, ran
 from tests.cli.project import Project
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.waiting import row_id, waits
 
 Result = TypeVar("Result")
@@ -315,7 +315,7 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
 }
 
 
-@cases("guard", REFUSED)
+@each("guard", REFUSED)
 def test_both_refuse_alike_and_change_nothing(project: Project, guard: str) -> None:
     prepare, command, call = REFUSED[guard]
     console = again(project)
@@ -396,17 +396,17 @@ DONE: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
 }
 
 
-@cases("change", DONE)
+@each("change", DONE)
 def test_both_change_the_same_and_say_the_same(project: Project, change: str) -> None:
     prepare, command, call = DONE[change]
     project.environ["POLLER_OPERATOR"] = "ada@console"
     console = again(project)
     prepare(console)
-    document = console.document()
+    document, kept = console.document(), (project.folder / "state.db").read_bytes()
 
     printed = console.done(*command, "--yes")
     written = console.state()
-    console.put(document)
+    (project.folder / "state.db").write_bytes(kept)
     output = with_poller(console, call)
 
     assert _without_times(output.model_dump(mode="json")) == _without_times(printed)
@@ -441,7 +441,7 @@ DELIVERED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[
 }
 
 
-@cases("delivery", DELIVERED)
+@each("delivery", DELIVERED)
 def test_both_deliver_the_same_and_say_the_same(project: Project, delivery: str) -> None:
     prepare, command, call = DELIVERED[delivery]
     project.environ["POLLER_OPERATOR"] = "ada@console"

@@ -26,7 +26,7 @@ from tests.cli.databases import configure
 from tests.cli.project import COMMAND, Project, as_anybody
 from tests.integration.sources.tables import execute
 from tests.support.azurite import ACCOUNT, KEY, Azurite
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.services import free_port, wait_until
 
@@ -454,7 +454,7 @@ def prepared_once(family_db: str) -> str:
     return family_db
 
 
-@cases("name", ["'a\\\\b','it''s'", "X'00ff27',X'78',1", "X'0102ff',X'',7"])
+@each("name", ["'a\\\\b','it''s'", "X'00ff27',X'78',1", "X'0102ff',X'',7"])
 def test_a_prepared_xa_transaction_is_ended_by_what_is_printed(project: Project, prepared_once: str, name: str) -> None:
     engine = sa.create_engine(prepared_once, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from tests.cli.project import COMMAND, Project
-from tests.support.cases import cases
+from tests.support.cases import each
 
 
 def complete(project: Project, shell: str, line: str, **environ: str) -> list[str]:
@@ -39,8 +39,8 @@ def shop(project: Project) -> Project:
     return project
 
 
-@cases("shell", ["bash", "zsh"])
-@cases(
+@each("shell", ["bash", "zsh"])
+@each(
     ("line", "offered"),
     [
         ("poller status o", ["orders"]),
@@ -87,14 +87,14 @@ def test_pollers_of_included_files_are_completed(shop: Project) -> None:
     assert complete(shop, "bash", "poller status o") == ["orders", "outlet"]
 
 
-@cases("shell", ["bash", "zsh"])
+@each("shell", ["bash", "zsh"])
 def test_commands_and_options_are_completed(shop: Project, shell: str) -> None:
     assert complete(shop, shell, "poller und") == ["undo"]
     assert complete(shop, shell, "poller checkp") == ["checkpoint"]
     assert complete(shop, shell, "poller backfill orders --par") == ["--parallel"]
 
 
-@cases("shell", ["bash", "zsh"])
+@each("shell", ["bash", "zsh"])
 def test_what_the_shell_runs_names_the_command(shop: Project, shell: str) -> None:
     environ = {**os.environ, "_POLLER_COMPLETE": f"source_{shell}"}
     done = subprocess.run(COMMAND, cwd=shop.folder, env=environ, capture_output=True, text=True, check=True)
@@ -131,7 +131,7 @@ COMMANDS = (
 )
 
 
-@cases("command", COMMANDS)
+@each("command", COMMANDS)
 def test_the_shell_completes_its_name(project: Project, command: str) -> None:
     project.configure("orders", "invoices")
     assert complete(project, "bash", f"poller {command} i") == ["invoices"]

@@ -9,7 +9,7 @@ from poller.model.escape import LONGEST_VALUE
 from poller.model.limits import LARGEST_BODY, LONGEST_CURSOR
 from tests.cli.console import Console, again, exported
 from tests.cli.project import Project
-from tests.support.cases import cases
+from tests.support.cases import each
 
 BEYOND = {
     "nested": lambda text: text.replace("{", '{"x": ' + "[" * 300 + "]" * 300 + ", ", 1),
@@ -18,7 +18,7 @@ BEYOND = {
 }
 
 
-@cases("kind", BEYOND)
+@each("kind", BEYOND)
 def test_what_is_beyond_the_limits_is_reported_and_put_back(project: Project, kind: str) -> None:
     console = again(project)
     file = exported(console)

@@ -12,7 +12,7 @@ from poller_cli import main
 from tests.cli.databases import configure
 from tests.cli.project import Ended, Project
 from tests.support.azurite import ACCOUNT, KEY, Azurite
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.services import free_port
 
 ONCE = ("run", "--once")
@@ -41,7 +41,7 @@ def with_blob(project: Project, connection_string: str, container: str) -> None:
     project.environ["AzureWebJobsStorage"] = connection_string
 
 
-@cases("command", [ONCE, ("status",), ("peek", "orders")])
+@each("command", [ONCE, ("status",), ("peek", "orders")])
 def test_a_start_that_is_no_value_of_the_column_is_not_repeated(project: Project, command: tuple[str, ...]) -> None:
     """It may have come out of a setting, and settings hold secrets."""
     project.configure("orders", source='start_from = "%START%"\n')
@@ -54,8 +54,8 @@ def test_a_start_that_is_no_value_of_the_column_is_not_repeated(project: Project
     assert "hunter2" not in ended.out + ended.err
 
 
-@cases(("key", "line"), [("connection", 'connection = "%HERE%"'), ("container", 'container = "x%HERE%"')])
-@cases("command", [("check",), ("status",)])
+@each(("key", "line"), [("connection", 'connection = "%HERE%"'), ("container", 'container = "x%HERE%"')])
+@each("command", [("check",), ("status",)])
 def test_what_a_setting_puts_into_state_is_not_repeated(
     project: Project, key: str, line: str, command: tuple[str, ...]
 ) -> None:
@@ -158,7 +158,7 @@ def test_a_missing_file(project: Project) -> None:
     failed(project.run("-c", "other.toml", "status"), 2, "other.toml")
 
 
-@cases("arguments", [("frobnicate",), ("run", "--frobnicate"), ("run", "--once", "--until-idle"), ("status", "-c")])
+@each("arguments", [("frobnicate",), ("run", "--frobnicate"), ("run", "--once", "--until-idle"), ("status", "-c")])
 def test_a_wrong_command_line(project: Project, arguments: tuple[str, ...]) -> None:
     project.configure("orders")
     failed(project.run(*arguments), 2)

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 from poller import observability
 from poller.observability import HandlerFailed, PollerEvent, TenureEvent
 from poller_cli.output.event_words import _WORDS, words
-from tests.support.cases import cases
+from tests.support.cases import each
 
 EVENTS = [
     kind
@@ -38,8 +38,8 @@ def made(kind: type[PollerEvent], *, full: bool) -> PollerEvent:
     return kind(**values)
 
 
-@cases("full", [True, False])
-@cases("kind", [one for one in EVENTS if one.name not in OWN])
+@each("full", [True, False])
+@each("kind", [one for one in EVENTS if one.name not in OWN])
 def test_an_event_is_shown_in_words_of_its_own(kind: type[PollerEvent], full: bool) -> None:
     assert kind.name in _WORDS
     shown = words(made(kind, full=full))
@@ -47,7 +47,7 @@ def test_an_event_is_shown_in_words_of_its_own(kind: type[PollerEvent], full: bo
     assert "None" not in shown
 
 
-@cases("error", ["ValueError: no", "row orders/17: ValueError: no"])
+@each("error", ["ValueError: no", "row orders/17: ValueError: no"])
 def test_a_failed_row_is_named_once(error: str) -> None:
     failed = HandlerFailed(
         poller="orders", at=datetime.now(UTC), owner_id="w", fencing_token=3, batch_id="b_1", attempt=2, error=error,

@@ -27,7 +27,7 @@ from tests.cli.azure_functions_db import ROWS, fixture
 from tests.cli.console import Console
 from tests.cli.project import NOTING, Project
 from tests.support.azurite import ACCOUNT, KEY, Azurite
-from tests.support.cases import cases
+from tests.support.cases import each
 
 TIE = "2026-04-07 01:23:02.002"
 
@@ -269,7 +269,7 @@ def test_while_that_library_is_at_work_nothing_is_taken(shop: Console) -> None:
     assert shop.done(*ask, "--break-lease")["changed"] is True
 
 
-@cases(
+@each(
     ("body", "says"),
     [
         ("no JSON", "not a state blob"),

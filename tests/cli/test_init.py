@@ -29,7 +29,7 @@ from tests.cli.crashes import every_moment
 from tests.cli.forge import Forge
 from tests.cli.project import COMMAND, Project
 from tests.integration.sources.tables import execute, make_orders
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.schemas import validator
 
 STAMPS = [f"2026-01-01 00:00:0{i}" for i in range(5)]
@@ -344,7 +344,7 @@ def test_what_contradicts_the_file_is_refused(
     assert texts(shop) == before
 
 
-@cases(
+@each(
     ("text", "expected"),
     [
         ("app_name = ", "is not valid TOML"),
@@ -425,7 +425,7 @@ def of_customers(folder: Path) -> NewPoller:
                    "updated_at", "timestamp+pk", "UTC", ["id"])  # fmt: skip
 
 
-@cases("mine", MINE.values())
+@each("mine", MINE.values())
 def test_a_handler_of_ones_own_is_not_replaced_wherever_it_is_made(tmp_path: Path, mine: str) -> None:
     """A second one of that name, at the end of the file, would take its rows."""
     file = tmp_path / "handlers.py"

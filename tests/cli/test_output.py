@@ -12,10 +12,10 @@ import pexpect
 import pytest
 
 from tests.cli.project import COMMAND, Project
-from tests.support.cases import cases
+from tests.support.cases import each
 
 
-@cases(
+@each(
     "arguments",
     [
         ("-c", "other.toml", "status", "--json"),

@@ -8,7 +8,7 @@ import re
 from tests.cli.console import Console, again, ran
 from tests.cli.project import Project
 from tests.cli.terminal import ASKED, Terminal
-from tests.support.cases import cases
+from tests.support.cases import each
 
 
 def test_the_name_typed_is_consent_and_the_preview_comes_first(project: Project) -> None:
@@ -22,7 +22,7 @@ def test_the_name_typed_is_consent_and_the_preview_comes_first(project: Project)
     assert "undo" in rest
 
 
-@cases("answer", ["\n", "y\n", "ORDERS\n", "\x04", "\x03"])
+@each("answer", ["\n", "y\n", "ORDERS\n", "\x04", "\x03"])
 def test_anything_else_changes_nothing(project: Project, answer: str) -> None:
     console = again(project)
     before = console.everything()
@@ -34,7 +34,7 @@ def test_anything_else_changes_nothing(project: Project, answer: str) -> None:
     assert console.everything() == before
 
 
-@cases("answer", ["\n", "orders\n"])
+@each("answer", ["\n", "orders\n"])
 def test_a_pause_moves_no_checkpoint_and_wants_a_y(project: Project, answer: str) -> None:
     console = again(project)
     before = console.everything()

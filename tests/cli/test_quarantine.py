@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.cli.console import Console, again, deleted, exported, ran
 from tests.cli.project import Project
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.schemas import validator
 from tests.support.waiting import SECRET_NAME, WHY, row_id, waits
 
@@ -96,7 +96,7 @@ def test_a_row_without_a_readable_record_is_listed_and_says_so(project: Project)
     assert "missing" in console.run("quarantine", "show", "orders", "--id", row_id(7)).out
 
 
-@cases("command", ["list", "show", "discard"])
+@each("command", ["list", "show", "discard"])
 def test_what_names_no_row_is_refused(project: Project, command: str) -> None:
     console = again(project, with_rows)
     if command == "list":

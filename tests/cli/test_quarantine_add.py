@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.console import Console, again, changed, ran
 from tests.cli.project import Project
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.services import wait_until
 from tests.support.waiting import row_id, waits
 
@@ -60,7 +60,7 @@ def test_a_row_that_waits_already_is_left(project: Project) -> None:
     assert console.everything() == before
 
 
-@cases(
+@each(
     ("pk", "code", "says"),
     [
         (("id=99",), 2, "no row with this key"),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.console import Console
 from tests.cli.project import Ended, Project
-from tests.support.cases import cases
+from tests.support.cases import each
 
 LOOKS = [
     ("status",),
@@ -67,7 +67,7 @@ def test_a_change_of_it_is_refused_by_name(shop: Project) -> None:
     assert "who may write the file" in ended.error
 
 
-@cases("command", LOOKS)
+@each("command", LOOKS)
 def test_a_store_that_is_not_there_is_not_made_by_looking(project: Project, command: tuple[str, ...]) -> None:
     project.configure("orders")
     project.insert(5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.cli.console import Console, again, changed, ran
 from tests.cli.project import Project
-from tests.support.cases import cases
+from tests.support.cases import each
 
 
 def test_a_changed_source_is_accepted_with_the_cursor_kept(project: Project) -> None:
@@ -90,7 +90,7 @@ TYPOS = [
 ]
 
 
-@cases(("old", "new", "says"), TYPOS)
+@each(("old", "new", "says"), TYPOS)
 def test_a_source_that_does_not_exist_is_to_be_put_back(project: Project, old: str, new: str, says: str) -> None:
     console = again(project)
     changed(project, old, new)

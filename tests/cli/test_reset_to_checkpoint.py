@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.cli.console import Console, again, deleted, exported, ran, write
 from tests.cli.project import COMMAND, Project
-from tests.support.cases import cases
+from tests.support.cases import each
 
 EXAMPLE = {
     "version": 1,
@@ -38,7 +38,7 @@ def test_an_export_is_gone_back_to(project: Project) -> None:
     assert undone["after"]["cursor"]["tiebreaker"] == {"id": 9}
 
 
-@cases("with_folder", [True, False])
+@each("with_folder", [True, False])
 def test_a_backup_is_named_with_or_without_its_folder(project: Project, with_folder: bool) -> None:
     console = again(project)
     backup = console.done("reset-to-beginning", "orders", "--yes")["backup"]
@@ -78,7 +78,7 @@ def test_a_cursor_of_another_key_is_refused(project: Project) -> None:
     console.refused(4, "reset-to-checkpoint", "orders", file, "--yes", says="key number")
 
 
-@cases(
+@each(
     "body",
     [
         "",
@@ -141,7 +141,7 @@ def test_a_deleted_document_is_put_back_with_a_higher_token(project: Project) ->
     assert json.loads(console.run("run", "--once", "--json").out.splitlines()[-1])["outcome"] == "held_elsewhere"
 
 
-@cases("body", ["", "half a docu", '{"version": 1}', '{"other": "thing"}'])
+@each("body", ["", "half a docu", '{"version": 1}', '{"other": "thing"}'])
 def test_an_unreadable_document_is_replaced_and_its_bytes_are_kept(project: Project, body: str) -> None:
     console = again(project)
     file = exported(console)
@@ -267,7 +267,7 @@ def test_an_older_copy_put_back_goes_on_above_the_exports_token(project: Project
     assert console.undo(output)["after"]["fencing_token"] > output["after"]["fencing_token"]
 
 
-@cases("token", [2**53 + 1, 10**30])
+@each("token", [2**53 + 1, 10**30])
 def test_a_token_that_no_export_holds_is_refused(project: Project, token: int) -> None:
     console = again(project)
     export = console.run("export-checkpoint", "orders").json
@@ -275,7 +275,7 @@ def test_a_token_that_no_export_holds_is_refused(project: Project, token: int) -
     console.refused(2, "reset-to-checkpoint", "orders", file, "--yes", says="fencing_token")
 
 
-@cases(("part", "field"), [("lease", "fencing_token"), ("checkpoint", "generation")])
+@each(("part", "field"), [("lease", "fencing_token"), ("checkpoint", "generation")])
 def test_a_document_at_the_highest_token_is_exported_not_restored(project: Project, part: str, field: str) -> None:
     console = again(project)
     whole = console.state()
@@ -296,7 +296,7 @@ def test_an_impossible_token_does_not_spoil_what_is_restored(project: Project) -
     assert console.done("reset-to-checkpoint", "orders", file, "--yes")["after"]["fencing_token"] < 10
 
 
-@cases("command", [("reset-to-beginning", "orders"), ("reset-to-checkpoint", "orders", "kept.json")])
+@each("command", [("reset-to-beginning", "orders"), ("reset-to-checkpoint", "orders", "kept.json")])
 def test_no_operators_change_leaves_an_unreadable_document(project: Project, command: tuple[str, ...]) -> None:
     console = again(project)
     file = exported(console)
@@ -307,7 +307,7 @@ def test_no_operators_change_leaves_an_unreadable_document(project: Project, com
     assert "could not be read again" in ended.error
 
 
-@cases("change", [{"last_successful_batch_id": "b" * 5000}, {"metadata": json.loads('{"a":' * 63 + "1" + "}" * 63)}])
+@each("change", [{"last_successful_batch_id": "b" * 5000}, {"metadata": json.loads('{"a":' * 63 + "1" + "}" * 63)}])
 def test_an_export_that_no_document_can_hold_is_refused(project: Project, change: dict[str, object]) -> None:
     console = again(project)
     export = {**console.run("export-checkpoint", "orders").json, **change}

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.console import STATE, Console, again, changed, ran
 from tests.cli.databases import configure
 from tests.cli.project import NOTING, Project, end
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.services import wait_until
 from tests.support.waiting import waits
 
@@ -199,7 +199,7 @@ def rows_wait(console: Console) -> None:
         waits(store, pending=[2])
 
 
-@cases(
+@each(
     ("prepare", "command"),
     [
         (source_changed, ("rebind", "orders")),
@@ -236,7 +236,7 @@ def shop(project: Project) -> Console:
     return console
 
 
-@cases("typed", ["2026-04-07 01:23:02", "2026-04-07T01:23:02", "2026-04-07 01:23:02.0", "2026-04-07T01:23:02.000000"])
+@each("typed", ["2026-04-07 01:23:02", "2026-04-07T01:23:02", "2026-04-07 01:23:02.0", "2026-04-07T01:23:02.000000"])
 def test_the_rows_behind_the_named_one_come_again_and_no_other(project: Project, typed: str) -> None:
     console = again(project, shop)
     output = console.done("reset-to-cursor", "orders", "--value", typed, "--pk", "id=25", "--yes")
@@ -292,7 +292,7 @@ def numbered(project: Project) -> Console:
     return console
 
 
-@cases("command", [("status",), ("peek", "orders"), ("run", "--once"), ("check",)])
+@each("command", [("status",), ("peek", "orders"), ("run", "--once"), ("check",)])
 def test_a_document_with_a_key_that_no_column_holds(numbered: Console, command: tuple[str, ...]) -> None:
     ended = numbered.run(*command)
     shown = ended.out + ended.err

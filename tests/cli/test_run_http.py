@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.project import NOTING, Project, end
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.http import Received, received, request, send
 from tests.support.services import wait_until
 
@@ -93,7 +93,7 @@ def test_with_a_token_details_need_it(project: Project) -> None:
     assert TOKEN not in ended.out + ended.err
 
 
-@cases(
+@each(
     ("options", "environ", "says"),
     [
         (

@@ -14,7 +14,7 @@ from poller.ports import Bound
 from poller.tick.result import Outcome, TickResult
 from tests.cli.console import Console
 from tests.cli.project import NOTING, Project
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.schemas import FILES, SCHEMAS, validator
 from tests.support.services import REPOSITORY
 
@@ -40,7 +40,7 @@ def test_a_changed_or_missing_schema_is_reported_and_fixed(project: Project) -> 
     assert project.run("schema", "export", "--check").code == 0
 
 
-@cases("path", FILES)
+@each("path", FILES)
 def test_each_schema_is_a_schema(path: Path) -> None:
     schema = json.loads(path.read_text())
     Draft202012Validator.check_schema(schema)
@@ -68,7 +68,7 @@ def test_outputs_events_and_documents_hold_to_their_schemas(project: Project) ->
         validator("state").validate(json.loads(body))
 
 
-@cases("outcome", get_args(Outcome))
+@each("outcome", get_args(Outcome))
 def test_every_tick_result_holds_to_its_schema(outcome: Any) -> None:
     validator("tick-result").validate(TickResult(outcome=outcome).as_json())
     full = TickResult(
@@ -79,12 +79,12 @@ def test_every_tick_result_holds_to_its_schema(outcome: Any) -> None:
     validator("tick-result").validate(full.as_json())
 
 
-@cases("path", sorted((REPOSITORY / "examples").rglob("*.toml")))
+@each("path", sorted((REPOSITORY / "examples").rglob("*.toml")))
 def test_each_example_holds_to_the_configurations_schema(path: Path) -> None:
     validator("config").validate(tomllib.loads(path.read_text()))
 
 
-@cases(
+@each(
     "wrong",
     [
         {"app_name": "Shop"},
@@ -100,7 +100,7 @@ def test_the_configurations_schema_refuses_what_the_loader_refuses(wrong: dict[s
     assert not validator("config").is_valid(wrong)
 
 
-@cases(
+@each(
     ("text", "valid"),
     [
         ("include = ['pollers.d/*.toml']", True),
@@ -116,7 +116,7 @@ def test_the_configurations_schema_knows_templates_and_include(text: str, valid:
     assert validator("config").is_valid({"app_name": "shop", **tomllib.loads(text)}) is valid
 
 
-@cases(
+@each(
     ("text", "valid"),
     [
         ("", True),
@@ -135,7 +135,7 @@ def test_the_configurations_schema_accepts_settings_for_any_value() -> None:
     validator("config").validate({"app_name": "%APP%", **tomllib.loads(text)})
 
 
-@cases("directory", ["poller.toml", "poller.toml/below", "n" * 300, "a\0b", "caf\udce9"])
+@each("directory", ["poller.toml", "poller.toml/below", "n" * 300, "a\0b", "caf\udce9"])
 def test_a_folder_that_cannot_be_is_an_error_of_one_line(project: Project, directory: str) -> None:
     project.configure("orders")
     for options in ((), ("--check",)):

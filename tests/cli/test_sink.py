@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 from tests.cli.project import Project
-from tests.support.cases import cases
+from tests.support.cases import each
 
 
 def test_what_is_printed_makes_the_tables(project: Project) -> None:
@@ -20,7 +20,7 @@ def test_what_is_printed_makes_the_tables(project: Project) -> None:
     assert not (project.folder / "shop.db").exists(), "it connects to nothing"
 
 
-@cases(
+@each(
     ("url", "own"),
     [("postgresql://", "BYTEA"), ("mysql://h/d", "ENGINE=InnoDB"), ("mariadb+pymysql://h/d", "LONGBLOB")],
 )
@@ -30,7 +30,7 @@ def test_each_database_has_its_own_statements(project: Project, url: str, own: s
     assert own in fence + applied
 
 
-@cases(
+@each(
     ("url", "message"),
     [
         ("oracle://scott:tiger@h/d", "A sink in oracle cannot be fenced"),

@@ -15,13 +15,13 @@ from poller_cli.output.watch_screen import screen as look_of
 from poller_cli.session import Session
 from tests.cli.console import Console, again, ran
 from tests.cli.project import Project
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.schemas import validator
 
 UNKNOWN = {"exists": None, "cursor": None, "paused": None, "halted": None, "attempts": None}
 
 
-@cases("body", ["not JSON", '{"version": 2, "poller_name": "orders"}'])
+@each("body", ["not JSON", '{"version": 2, "poller_name": "orders"}'])
 def test_of_a_document_that_cannot_be_read_nothing_is_claimed(project: Project, body: str) -> None:
     console = again(project)
     console.put(body)
@@ -45,7 +45,7 @@ def test_of_a_document_that_cannot_be_read_nothing_is_claimed(project: Project, 
     assert "cursor  not known" in file.getvalue()
 
 
-@cases("command", ["status", "peek", "check", "run"])
+@each("command", ["status", "peek", "check", "run"])
 def test_a_document_that_was_deleted_is_no_poller_that_never_ran(project: Project, command: str) -> None:
     console = again(project)
     console.done("pause", "orders", "--yes")

@@ -6,12 +6,12 @@ from poller_cli.main import build
 from poller_cli.terminal.suggestions import instead
 from tests.cli.console import Console
 from tests.cli.project import Project
-from tests.support.cases import cases
+from tests.support.cases import each
 
 COMMANDS = list(build().commands)
 
 
-@cases(
+@each(
     ("word", "meant"),
     [
         ("rewind", "poller reset"),
@@ -36,7 +36,7 @@ def test_a_word_that_is_no_command_leads_to_one(project: Project, word: str, mea
     assert ended.error == f"poller: no command {word!r}. Did you mean: {meant}? See: poller --help"
 
 
-@cases(
+@each(
     ("word", "never"),
     [("start", "pause"), ("unpause", "pause"), ("stop", "resume"), ("rest", "resume"), ("begin", "reset-to-beginning")],
 )

@@ -16,7 +16,7 @@ from poller.admin.refusals import Refused, WrongArgument
 from poller.admin.undo import undo_of
 from tests.cli.console import Console, again, at_work, changed, deleted, exported, ran
 from tests.cli.project import Project
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.schemas import validator
 from tests.support.waiting import row_id, waits
 
@@ -222,7 +222,7 @@ def test_a_first_checkpoint_has_nothing_before_it(project: Project) -> None:
     console.refused(3, "undo", "orders", "--yes", says="nothing before it")
 
 
-@cases("which", ["ffffffff", "", "no such"])
+@each("which", ["ffffffff", "", "no such"])
 def test_what_names_no_change_is_refused(project: Project, which: str) -> None:
     console = again(project)
     console.done("pause", "orders", "--yes")
@@ -305,7 +305,7 @@ def forged(console: Console, **facts: Any) -> None:
         store.append(TRAIL, json.dumps(line | facts))
 
 
-@cases("name", ["state/shop/orders.json", "backups/shop/orders-v2/x.json", "backups/shop/orders/../x"])
+@each("name", ["state/shop/orders.json", "backups/shop/orders-v2/x.json", "backups/shop/orders/../x"])
 def test_a_backup_that_is_not_this_pollers_is_refused(project: Project, name: str) -> None:
     """Who may append to the trail could name any document else, and undo asks for no leave to skip rows."""
     console = again(project)
@@ -319,7 +319,7 @@ def test_a_backup_that_is_not_this_pollers_is_refused(project: Project, name: st
     assert place(console) is None
 
 
-@cases(
+@each(
     "facts",
     [
         {"kind": ["reset"]},
@@ -342,7 +342,7 @@ def test_a_strange_line_of_the_trail_stops_nobody(project: Project, facts: dict[
     assert undone(console, "--change", reset["id"])["changed"]
 
 
-@cases("status", ["delivered", "superseded", "replayed"])
+@each("status", ["delivered", "superseded", "replayed"])
 def test_what_was_settled_since_a_discard_waits_no_more(project: Project, status: str) -> None:
     """After a reset, say, the row was tried again, and delivered: an older version must not wait once more."""
     console = again(project, waiting)
@@ -389,7 +389,7 @@ def test_two_undos_of_one_change_are_made_once(project: Project) -> None:
     assert "taken back already" in shown.notes[0]
 
 
-@cases("reason", ["", "   ", "\u200b", "\u2060\u200d", "\ufeff "])
+@each("reason", ["", "   ", "\u200b", "\u2060\u200d", "\ufeff "])
 def test_in_production_an_unseen_reason_is_none(project: Project, reason: str) -> None:
     console = again(project)
     project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())

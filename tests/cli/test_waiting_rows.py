@@ -15,7 +15,7 @@ from poller.admin.rebind import Rebind
 from poller.admin.refusals import Refused
 from tests.cli.console import Console, again, changed, deleted, ran, write
 from tests.cli.project import Project
-from tests.support.cases import cases
+from tests.support.cases import each
 
 SETTLE = "poller quarantine replay orders --all"
 
@@ -33,7 +33,7 @@ def with_rows(project: Project) -> Console:
     return console
 
 
-@cases(
+@each(
     ("stored", "configured", "says"),
     [
         ([], 'ordering_key = ["total"]', "is total, and 2 rows wait"),
@@ -60,8 +60,8 @@ def test_status_and_check_say_that_the_ordering_key_changed(project: Project) ->
     assert SETTLE in found[0]["fix"]
 
 
-@cases("configured", ["", 'ordering_key = ["id"]\n'])
-@cases("stored", [[], ["id"]])
+@each("configured", ["", 'ordering_key = ["id"]\n'])
+@each("stored", [[], ["id"]])
 def test_the_key_columns_are_the_same_named_or_not(project: Project, configured: str, stored: list[str]) -> None:
     console = again(project)
     console.edit(quarantine=[waits(2)], ordering_key=stored)
@@ -85,7 +85,7 @@ def moved(project: Project) -> None:
     changed(project, 'table = "orders"', 'table = "orders2"')
 
 
-@cases("arguments", [("rebind", "orders"), ("reset-to-beginning", "orders")])
+@each("arguments", [("rebind", "orders"), ("reset-to-beginning", "orders")])
 def test_another_source_is_refused_while_rows_wait(project: Project, arguments: tuple[str, ...]) -> None:
     console = again(project, with_rows)
     moved(project)

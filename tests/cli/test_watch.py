@@ -15,7 +15,7 @@ from poller_cli.output.sparkline import History, sparkline
 from poller_cli.session import Session
 from tests.cli.console import Console
 from tests.cli.project import NOTING, Project
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.support.schemas import validator
 from tests.support.services import wait_until
 
@@ -95,7 +95,7 @@ def test_an_unreachable_database_is_shown_and_ends_with_1(shop: Project) -> None
     assert ended.events[0]["pollers"][0]["status"]["error"]
 
 
-@cases("arguments", [(), ("--count", "1")])
+@each("arguments", [(), ("--count", "1")])
 def test_without_a_terminal_it_needs_json(shop: Project, arguments: tuple[str, ...]) -> None:
     ended = Console(shop).run("watch", *arguments)
     assert ended.code == 2

@@ -19,7 +19,7 @@ from poller.model.view import TABLE, title
 from tests.console.conditions import SHOPS
 from tests.console.pages import SCREENS
 from tests.console.world import World, folder
-from tests.support.cases import cases
+from tests.support.cases import each
 
 NOT_HERE = {"two_apps", "moved", "set_aside"}
 """Conditions of other processes, and those that are only said beside a word."""
@@ -100,7 +100,7 @@ def test_no_screen_is_kept_of_a_shop_that_is_gone() -> None:
     assert {file.stem for file in (SCREENS / "conditions").iterdir()} == set(SHOPS)
 
 
-@cases("name", SHOPS)
+@each("name", SHOPS)
 def test_no_line_is_wider_than_the_terminal_but_for_one_word(name: str) -> None:
     for line in (SCREENS / "conditions" / f"{name}.txt").read_text().splitlines():
         assert len(line) <= 80 or " " not in line.strip(), line

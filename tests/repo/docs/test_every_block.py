@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.repo.docs.blocks import ROOT, blocks, pages
-from tests.support.cases import cases
+from tests.support.cases import each
 
 DOCS = "tests/repo/docs/test_docs.py::"
 FIRST = DOCS + "test_the_first_step_on_a_laptop_works_as_shown"
@@ -212,7 +212,7 @@ RUN_BY: dict[str, list[str]] = {
 """Who runs each block of a page, in order."""
 
 
-@cases("page", sorted(RUN_BY))
+@each("page", sorted(RUN_BY))
 def test_each_block_is_run_or_says_why_not(page: str) -> None:
     shown, commands = blocks(page), RUN_BY[page]
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from poller.config import load_each, schedules_of
-from tests.support.cases import cases
+from tests.support.cases import each
 from tests.unit.config.loading import APP, TABLE, load, of_template, refused, write
 
 
@@ -68,7 +68,7 @@ def test_a_template_and_a_poller_may_have_one_name(tmp_path: Path) -> None:
     assert load(tmp_path, {"poller.toml": text}).pollers["table"].batch_size == 20
 
 
-@cases(
+@each(
     ("template", "more", "key", "words"),
     [
         ("tabel", "", "pollers.orders.template", 'there is no template \'tabel\'; did you mean "table"?'),
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_named_where_it_stands_and_once(
     assert "more like this" not in str(error)
 
 
-@cases(
+@each(
     ("text", "key", "words"),
     [
         ("templates = 5\n", "templates", "table"),

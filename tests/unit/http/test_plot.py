@@ -9,12 +9,12 @@ import pytest
 from poller.http.page import plot
 from poller.http.page.plot import PlotWindow
 from poller.http.page.words import rate, seconds, when
-from tests.support.cases import cases
+from tests.support.cases import each
 
 NOW = datetime(2026, 11, 23, 13, 42, 17, tzinfo=UTC)
 
 
-@cases(
+@each(
     ("most", "end"),
     [(0.0, 2.0), (0.03, 0.04), (1.0, 2.0), (2.0, 2.0), (48.0, 60.0), (81.0, 100.0), (101.0, 200.0), (2e9, 2e9)],
 )
@@ -22,7 +22,7 @@ def test_an_axis_ends_and_halves_at_round_numbers(most: float, end: float) -> No
     assert plot.end_of_axis(most) == pytest.approx(end)
 
 
-@cases(
+@each(
     ("most", "words"),
     [
         (0.4, "400 ms"),
@@ -71,7 +71,7 @@ def test_a_bar_of_little_is_seen_and_one_of_nothing_is_not() -> None:
     assert [(bar.x, bar.height) for bar in bars] == [(20.75, 1.5), (30.75, 100.0)]
 
 
-@cases(
+@each(
     ("said", "words"),
     [
         (rate(0.051), "0.051"), (rate(4.26), "4.3"), (rate(48.4), "48"), (rate(1234.0), "1,234"),
