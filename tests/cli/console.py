@@ -168,6 +168,8 @@ def at_work(console: Console, owner: str = "host/somebody", *, kept: bool = Fals
     lease |= {"expires_at": (now + timedelta(seconds=60)).isoformat(), "released_at": None}
     lease["operator_token"] = console.state()["lease"]["fencing_token"] if kept else None
     console.edit(lease=lease)
+    now_written = f"UPDATE poller_documents SET modified_at = strftime('%Y-%m-%dT%H:%M:%f') WHERE name = '{STATE}'"
+    console.project.execute(now_written, database="state.db")
 
 
 def word(console: Console, name: str = "orders") -> str:
