@@ -315,6 +315,7 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
 }
 
 
+@pytest.mark.timeout(600)
 @each("guard", REFUSED)
 def test_both_refuse_alike_and_change_nothing(project: Project, guard: str) -> None:
     prepare, command, call = REFUSED[guard]
@@ -396,6 +397,7 @@ DONE: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
 }
 
 
+@pytest.mark.timeout(300)
 @each("change", DONE)
 def test_both_change_the_same_and_say_the_same(project: Project, change: str) -> None:
     prepare, command, call = DONE[change]
