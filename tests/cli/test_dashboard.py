@@ -17,7 +17,6 @@ from poller.http.sessions import Sessions
 from tests.cli.project import NOTING, Project, end
 from tests.support.http import Received, received, request
 from tests.support.schemas import validator
-from tests.support.services import free_port
 
 
 def ask(port: int, path: str, key: str | None = None) -> Received:
@@ -52,19 +51,6 @@ def test_the_page_is_served_until_a_signal_and_runs_no_poller(project: Project) 
     assert b'href="dashboard/orders"' in listed.body
     assert (ended.code, ended.out) == (0, "")
     assert project.lines("seen") == [], "it delivers nothing"
-
-
-def test_a_port_that_is_taken_is_refused_where_it_was_asked_for(project: Project) -> None:
-    project.configure()
-    port = free_port()
-    process = project.start("dashboard", "--json", "--port", str(port))
-    assert port_of(process) == port
-    refused = project.run("dashboard", "--json", "--port", str(port))
-    process.terminate()
-
-    assert (refused.code, refused.out) == (2, "")
-    assert f"--port {port}: nothing can listen there" in refused.error
-    assert end(process).code == 0
 
 
 def test_a_terminal_shows_a_key_for_changes_of_this_run(project: Project) -> None:

@@ -109,13 +109,6 @@ def test_a_missing_permission_on_the_container(project: Project, azurite: Azurit
     failed(project.run(*ONCE), 1, container, hidden=reading.rpartition("sig=")[2][:20])
 
 
-def test_a_missing_setting_for_the_store(project: Project) -> None:
-    project.configure("orders")
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace('store = "sql"', 'store = "blob"'))
-    failed(project.run(*ONCE), 2, "state.connection", "AzureWebJobsStorage")
-
-
 def test_an_unknown_table(project: Project, postgres_db: str) -> None:
     with_url(project, postgres_db, table="no_such_table")
     failed(project.run(*ONCE), 1, "no_such_table")
@@ -135,22 +128,6 @@ def test_an_unknown_column(project: Project) -> None:
     text = (project.folder / "poller.toml").read_text()
     project.write(text.replace('"updated_at"', '"changed_at"'))
     failed(project.run(*ONCE), 1, "changed_at", "orders")
-
-
-def test_bad_toml(project: Project) -> None:
-    project.write("app_name = \n")
-    failed(project.run(*ONCE), 2, "poller.toml", "line 1")
-
-
-def test_an_unknown_key(project: Project) -> None:
-    project.configure("orders", poller="batch_sise = 5")
-    failed(project.run(*ONCE), 2, "pollers.orders.batch_sise", "batch_size")
-
-
-def test_a_missing_setting(project: Project) -> None:
-    with_url(project, "")
-    del project.environ["ORDERS_DB_URL"]
-    failed(project.run(*ONCE), 2, "pollers.orders.source.url", "ORDERS_DB_URL")
 
 
 def test_a_missing_file(project: Project) -> None:

@@ -29,16 +29,6 @@ def test_the_next_rows_and_where_they_begin(project: Project) -> None:
     assert console.everything() == before
 
 
-def test_before_the_first_tick_peek_creates_nothing(project: Project) -> None:
-    project.configure("orders")
-    project.insert(1)
-    console = Console(project)
-    assert [row["id"] for row in console.run("peek", "orders", "--json").json["rows"]] == [1]
-    assert console.everything() == []
-    project.execute("DELETE FROM orders")
-    assert "no row after the beginning" in console.run("peek", "orders").out
-
-
 def test_peek_shows_the_bound_only_where_it_is_held(project: Project) -> None:
     console = ran(project)
     assert console.run("peek", "orders").out == "orders: no row after 2026-01-01 00:00:00 / id=5\n"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 
-from tests.cli.console import Console, again, ran
+from tests.cli.console import again, ran
 from tests.cli.project import Project
 from tests.cli.terminal import ASKED, Terminal
 from tests.support.cases import each
@@ -102,13 +101,3 @@ def test_another_operators_reset_is_shown_and_asked_about(project: Project) -> N
     assert "another operator" in terminal.answer("no\n")
     assert terminal.end()[0] == 3
     assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 4}
-
-
-def test_a_narrow_terminal_cuts_rows_and_a_pipe_does_not(project: Project) -> None:
-    project.configure("orders")
-    project.execute("ALTER TABLE orders ADD COLUMN note")
-    project.execute("INSERT INTO orders VALUES (?, ?, ?)", (1, "2026-01-01 00:00:01", "x" * 90))
-    code, text = Terminal(project, "peek", "orders", columns=50).end()
-    assert code == 0
-    assert max(len(line) for line in re.split(r"\r?\n", text)) <= 50
-    assert "x" * 90 in Console(project).run("peek", "orders").out

@@ -15,23 +15,6 @@ from tests.cli.project import NOTING, Project, end
 from tests.support.services import wait_until
 
 
-def test_once_delivers_what_is_there(project: Project) -> None:
-    project.configure("orders", handlers=NOTING, poller="batch_size = 10")
-    project.insert(25)
-    assert project.run("run", "--once").code == 0
-    assert [line.split()[1] for line in project.lines("seen")] == [str(n) for n in range(1, 26)]
-    assert project.run("run", "--once").code == 0
-    assert len(project.lines("seen")) == 25
-
-
-def test_only_the_named_pollers_run(project: Project) -> None:
-    project.configure("orders", "invoices", handlers=NOTING)
-    project.insert(1, table="orders")
-    project.insert(1, table="invoices")
-    assert project.run("run", "invoices", "--once").code == 0
-    assert project.lines("seen") == ["invoices 1 1"]
-
-
 def test_one_pollers_error_does_not_keep_the_others_from_working(project: Project) -> None:
     project.configure("orders", "invoices", handlers=NOTING)
     project.insert(2, table="invoices")
@@ -40,15 +23,6 @@ def test_one_pollers_error_does_not_keep_the_others_from_working(project: Projec
     assert ended.code == 1
     assert "orders" in ended.err
     assert len(project.lines("seen")) == 2
-
-
-def test_exit_codes_of_several_pollers_follow_the_precedence(project: Project) -> None:
-    project.configure("orders", "invoices", handlers="def handle(batch): raise ValueError('no')")
-    project.insert(1, table="orders")
-    assert project.run("run", "--once").code == 1
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace("handlers:handle", "handlers:other", 1))
-    assert project.run("run", "--once").code == 2
 
 
 def test_json_lines_stand_alone_on_stdout_though_a_handler_prints(project: Project) -> None:

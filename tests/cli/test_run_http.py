@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import subprocess
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -135,16 +134,6 @@ def test_what_would_be_open_or_wrong_is_refused_at_the_start(
     assert ended.code == 2
     assert says in ended.error
     assert project.lines("seen") == [], "nothing was delivered"
-
-
-def test_a_port_in_use_is_an_error_of_one_line(project: Project) -> None:
-    project.configure("orders", handlers=NOTING)
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-        ended = end(project.start("run", "--http", str(port)))
-
-    assert ended.code == 2
-    assert f"--http {port}: nothing can listen there: Address already in use" in ended.error
 
 
 def test_another_address_is_served_with_a_token(project: Project) -> None:

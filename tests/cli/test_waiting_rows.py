@@ -51,15 +51,6 @@ def test_another_ordering_key_starts_no_tick(project: Project, stored: list[str]
     assert console.everything() == before
 
 
-def test_status_and_check_say_that_the_ordering_key_changed(project: Project) -> None:
-    console = with_rows(project)
-    changed(project, 'handler = "', 'ordering_key = ["updated_at"]\nhandler = "')
-    assert "`ordering_key`" in console.run("status", "--json").json["pollers"][0]["error"]
-    found = [one for one in console.run("check", "--json").json["pollers"][0]["findings"] if one["check"] == "ordering"]
-    assert [one["severity"] for one in found] == ["error"]
-    assert SETTLE in found[0]["fix"]
-
-
 @each("configured", ["", 'ordering_key = ["id"]\n'])
 @each("stored", [[], ["id"]])
 def test_the_key_columns_are_the_same_named_or_not(project: Project, configured: str, stored: list[str]) -> None:

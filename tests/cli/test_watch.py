@@ -201,32 +201,6 @@ def test_p_asks_why_and_pauses_and_r_resumes_the_chosen_one(shop: Project) -> No
     assert Console(shop).state("state/shop/invoices.json")["control"]["paused"] is False
 
 
-def test_a_backfill_is_shown_after_its_poller_and_p_pauses_it(shop: Project) -> None:
-    failing = "def handle(batch): raise ValueError('no such customer')\n"
-    shop.configure("orders", "invoices", handlers=failing, poller="max_attempts = 1\non_poison = 'halt'")
-    range_ = ("--from", "2026-01-01 00:00:00", "--to", "2026-01-01 00:00:02", "--as", "replay", "--yes")
-    assert Console(shop).run("backfill", "orders", *range_).code == 1
-    with terminal(shop) as child:
-        child.expect("> .*orders")
-        child.expect("replay.*halted")
-        child.expect("of +orders, from 2026-01-01 00:00:00 to 2026-01-01 00:00:02")
-        child.expect("Halted .* ago: a row failed too often.")
-        child.expect("invoices")
-        child.send("\x1b[B")
-        child.expect("> .*replay")
-        child.send("p")
-        child.expect("Why is replay paused?")
-        child.sendline("")
-        child.expect(r"pause replay\? \[y/N\]")
-        child.sendline("yes")
-        child.expect("Done.")
-        child.send(" ")
-        child.expect("Paused by ")
-        child.send("q")
-        child.expect(pexpect.EOF)
-    assert Console(shop).state("state/shop/replay.json")["control"]["paused"] is True
-
-
 def test_it_ends_after_the_last_look_on_a_narrow_plain_terminal(shop: Project) -> None:
     with terminal(shop, "orders", "--count", "2", columns=30, NO_COLOR="1") as child:
         child.expect(pexpect.EOF)

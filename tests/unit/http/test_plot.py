@@ -58,13 +58,6 @@ def test_the_running_slot_is_the_last_and_others_are_outside() -> None:
     assert window.place(datetime.max.replace(tzinfo=UTC)) is None
 
 
-def test_a_line_has_gaps_and_a_value_alone_is_a_dot() -> None:
-    values = [1.0, 2.0, None, 1.0, None, 2.0, 0.0]
-
-    assert plot.line(values, 2.0) == "M5 50L15 0M55 0L65 100"
-    assert plot.dots(values, 2.0) == "M35 50h0"
-
-
 def test_a_bar_of_little_is_seen_and_one_of_nothing_is_not() -> None:
     bars = plot.bars([0.0, None, 0.001, 2.0], 2.0)
 
