@@ -40,7 +40,7 @@ def ended(project: Project, *arguments: str) -> Ended:
 
 def test_every_kind_of_document_is_kept_there(shop: Project) -> None:
     found = ended(shop, "check", "--json").json["pollers"][0]["findings"]
-    assert any("exists" in one["message"] for one in found if one["check"] in {"bucket", "container", "table"}), found
+    assert any("exist" in one["message"] for one in found if one["check"] in {"bucket", "container", "table"}), found
     assert ended(shop, "run", "--once", "--json").events
     status = ended(shop, "status", "--json").json["pollers"][0]
     assert status["cursor"]["tiebreaker"] == {"id": 3}
