@@ -7,7 +7,7 @@ import io
 import json
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from poller.stores import SqlStore
 from poller_cli.main import execute
-from tests.cli.project import Ended, Project
+from tests.cli.project import Ended, Project, files, put_back
 from tests.support.schemas import validator
 
 STATE = "state/shop/orders.json"
@@ -132,6 +132,16 @@ def ran(project: Project, rows: int = 5) -> Console:
     return console
 
 
+def again(project: Project, made: Callable[[Project], Console] = ran) -> Console:
+    """As `made` leaves it: the first case makes it, and the next ones put its files back."""
+    if project.kept:
+        put_back(project.folder, project.kept)
+        return Console(project)
+    console = made(project)
+    project.kept = files(project.folder)
+    return console
+
+
 def changed(project: Project, old: str, new: str) -> None:
     """The configuration with one text in the place of another."""
     text = (project.folder / "poller.toml").read_text()
@@ -158,6 +168,8 @@ def at_work(console: Console, owner: str = "host/somebody", *, kept: bool = Fals
     lease |= {"expires_at": (now + timedelta(seconds=60)).isoformat(), "released_at": None}
     lease["operator_token"] = console.state()["lease"]["fencing_token"] if kept else None
     console.edit(lease=lease)
+    now_written = f"UPDATE poller_documents SET modified_at = strftime('%Y-%m-%dT%H:%M:%f') WHERE name = '{STATE}'"
+    console.project.execute(now_written, database="state.db")
 
 
 def word(console: Console, name: str = "orders") -> str:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.cli.console import Console
-from tests.cli.project import Ended, Project
+from tests.cli.project import Ended, Project, files, put_back
 from tests.support.waiting import waits
 
 CODES = {0, 1, 2, 3, 4}
@@ -86,29 +86,6 @@ def crowded(folder: Path) -> Console:
     for path in FIXTURES.glob("*.json"):
         shutil.copy(path, folder)
     return console
-
-
-Files = dict[str, bytes]
-
-
-def files(folder: Path) -> Files:
-    """Every file but what Python and SQLite keep beside theirs."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and not path.name.endswith(("-wal", "-shm"))
-    }
-
-
-def put_back(folder: Path, kept: Files) -> None:
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    for name, body in kept.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(body)
 
 
 DONE, FAILED, ANY_BUT_USAGE = frozenset({0}), frozenset({0, 1}), frozenset({0, 1, 3, 4})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -56,12 +57,14 @@ class Project:
     Attributes:
         forge: what `run` starts its commands from, at once, where there is one that
             holds no other command.
+        kept: the files with which each of several cases begins (`console.again`).
     """
 
     folder: Path
     forge: Forge | None = None
     environ: dict[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[str]] = field(default_factory=list)
+    kept: dict[str, bytes] = field(default_factory=dict)
 
     def write(self, config: str, handlers: str | None = None) -> None:
         (self.folder / "poller.toml").write_text(config)
@@ -142,6 +145,29 @@ def end(process: subprocess.Popen[str], *, seconds: float = 60) -> Ended:
     """Wait for a process to end by itself."""
     out, err = process.communicate(timeout=seconds)
     return Ended(process.returncode, out, err)
+
+
+Files = dict[str, bytes]
+
+
+def files(folder: Path) -> Files:
+    """Every file but what Python and SQLite keep beside theirs."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.endswith(("-wal", "-shm"))
+    }
+
+
+def put_back(folder: Path, kept: Files) -> None:
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    for name, body in kept.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(body)
 
 
 NOTING = """

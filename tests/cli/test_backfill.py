@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tests.cli.backfills import AGED, FROM, IN_RANGE, RANGE, TO, finished, ids, states
+from tests.cli.backfills import AGED, IN_RANGE, RANGE, finished, ids, states
 from tests.cli.console import Console
 from tests.cli.project import NOTING, Project, end
 from tests.support.schemas import validator
@@ -34,20 +34,6 @@ def test_the_range_is_delivered_and_the_live_poller_stays(project: Project) -> N
     after = states(project)
     assert after["orders"] == live
     assert after[output["name"]]["lease"]["owner_id"] is None
-
-
-def test_a_finished_backfill_is_done_once(project: Project) -> None:
-    console = Console(project)
-    project.configure("orders", handlers=NOTING)
-    project.insert(100)
-    finished(console.run(*RANGE, "--yes", "--json"))
-    again = console.run(*RANGE, "--yes")
-    assert again.code == 0
-    assert "done already" in again.out
-    assert finished(console.run(*RANGE, "--yes", "--json"))["already_done"] is True
-    assert ids(project) == IN_RANGE
-    finished(console.run(*RANGE, "--yes", "--json", "--as", "replay"))
-    assert ids(project) == IN_RANGE * 2
 
 
 def test_killed_it_goes_on_where_it_was(project: Project) -> None:
@@ -100,22 +86,6 @@ def test_each_part_has_a_document_and_together_they_are_all(project: Project) ->
     assert "It was begun with --parallel 3, and goes on so." in console.run(*RANGE, "--yes", "--parallel", "2").error
 
 
-def test_a_dry_run_and_a_missing_confirmation_deliver_nothing(project: Project) -> None:
-    console = Console(project)
-    project.configure("orders", handlers=NOTING)
-    project.insert(100)
-    ended = console.run(*RANGE, "--dry-run", "--json")
-    assert ended.code == 0
-    validator("backfill").validate(ended.json)
-    assert (ended.json["pending"], ended.json["finished"], ended.json["dry_run"]) == (30, False, True)
-    ended = console.run(*RANGE)
-    assert ended.code == 3
-    assert "--yes" in ended.err
-    assert "30 will be delivered" in ended.out
-    assert project.lines("seen") == []
-    assert console.everything() == []
-
-
 def test_a_poison_row_halts_it_and_retry_goes_on(project: Project) -> None:
     failing = NOTING + "    if any(row['id'] == 25 for row in batch): raise ValueError('no such customer')\n"
     console = Console(project)
@@ -146,46 +116,6 @@ def test_retry_goes_on_after_a_handler_that_ended_its_process(project: Project) 
     assert ids(project) == IN_RANGE
 
 
-def test_an_end_above_the_bound_is_refused(project: Project) -> None:
-    console = Console(project)
-    project.configure("orders", handlers=NOTING)
-    project.insert(10)
-    ended = console.run("backfill", "orders", "--from", FROM, "--to", "2199-01-01", "--yes")
-    assert ended.code == 3
-    assert "Rows may still appear below --to 2199-01-01 00:00:00" in ended.error
-    assert project.lines("seen") == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("--from", TO, "--to", FROM), "does not lie before"),
-        (("--from", TO, "--to", TO), "does not lie before"),
-        (("--from", "soon", "--to", TO), "--from"),
-        (("--from", FROM, "--to", TO, "--as", "orders"), "configured poller"),
-        (("--from", FROM, "--to", TO, "--as", "No Name"), "--as"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(project: Project, arguments: tuple[str, ...], says: str) -> None:
-    console = Console(project)
-    project.configure("orders", handlers=NOTING)
-    project.insert(50)
-    ended = console.run("backfill", "orders", *arguments, "--yes")
-    assert ended.code == 2
-    assert says in ended.error
-
-
-def test_a_name_of_another_range_is_refused(project: Project) -> None:
-    console = Console(project)
-    project.configure("orders", handlers=NOTING)
-    project.insert(100)
-    finished(console.run(*RANGE, "--yes", "--json", "--as", "replay"))
-    ended = console.run("backfill", "orders", "--from", FROM, "--to", "2026-01-01 00:00:09", "--yes", "--as", "replay")
-    assert ended.code == 4
-    assert "2026-01-01 00:00:05 -> 2026-01-01 00:00:09" in ended.error
-    assert len(ids(project)) == 30
-
-
 def test_a_name_for_once_more_is_one_that_is_free(project: Project) -> None:
     console = Console(project)
     project.configure("orders", handlers=NOTING)
@@ -197,19 +127,6 @@ def test_a_name_for_once_more_is_one_that_is_free(project: Project) -> None:
     assert len(ids(project)) == 4 * len(IN_RANGE)
     shown = console.run(*RANGE, "--yes", "--as", "orders-again").out
     assert shown.endswith("--as orders-again-4\n")
-
-
-def test_nothing_runs_while_the_checkpoint_is_of_another_source(project: Project) -> None:
-    console = Console(project)
-    project.configure("orders", handlers=NOTING)
-    project.insert(100)
-    assert console.run("run", "--once").code == 0
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace('table = "orders"', 'table = "orders"\nfilter = "id > 0"'))
-    for more in ((), ("--dry-run",)):
-        console.refused(4, *RANGE, "--yes", *more, says="poller rebind orders")
-    assert console.run("rebind", "orders", "--yes").code == 0
-    finished(console.run(*RANGE, "--yes", "--json"))
 
 
 def test_an_empty_table_is_nothing_to_do(project: Project) -> None:

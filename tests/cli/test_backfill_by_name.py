@@ -18,6 +18,7 @@ from tests.cli.databases import done
 from tests.cli.project import NOTING, Project, end
 from tests.cli.terminal import Terminal
 from tests.support.azurite import Azurite
+from tests.support.cases import each
 from tests.support.schemas import validator
 from tests.support.services import wait_until
 
@@ -155,10 +156,7 @@ def test_all_parts_are_shown_before_the_question(cut: Console) -> None:
         assert cut.state(f"state/shop/{part}.json")["control"]["paused"] is True
 
 
-@pytest.mark.parametrize("command", ["pause", "cancel"])
-def test_what_was_done_to_a_part_is_said_although_the_next_fails(
-    cut: Console, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_what_was_done_to_a_part_is_said_although_the_next_fails(cut: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     write = SqlStore.write
 
     def failing(store: SqlStore, document: str, *args: Any, **options: Any) -> Any:
@@ -167,20 +165,11 @@ def test_what_was_done_to_a_part_is_said_although_the_next_fails(
         return write(store, document, *args, **options)
 
     monkeypatch.setattr(SqlStore, "write", failing)
-    ended = cut.run(command, "cut", "--yes")
+    ended = cut.run("pause", "cut", "--yes")
     assert ended.code == 1
     assert "This may not be written." in ended.error
     assert cut.state("state/shop/cut-1of2.json")["control"]["paused"] is True
     assert "Done." in ended.out, "of the first, which is paused"
-
-
-def test_what_is_not_confirmed_changes_no_part(cut: Console) -> None:
-    before = cut.everything()
-    terminal = Terminal(cut.project, "pause", "cut")
-    terminal.child.expect_exact("pause cut? [y/N]: ")
-    terminal.child.send("no\n")
-    assert terminal.end()[0] == 3
-    assert cut.everything() == before
 
 
 def test_one_of_an_earlier_version_is_known_by_its_source(halted: Console) -> None:
@@ -196,7 +185,7 @@ def test_one_of_an_earlier_version_is_known_by_its_source(halted: Console) -> No
     finished(halted.project.run(*RANGE, "--yes", "--json", "--as", "replay"))
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         ("reset-to-beginning", "replay", "--yes"),
@@ -216,13 +205,6 @@ def test_commands_for_pollers_refuse_it(halted: Console, arguments: tuple[str, .
     assert "nothing was" in said
     if "orders" not in arguments:
         assert f"backfill orders --from '{FROM}' --to '{TO}' --as replay" in said
-
-
-def test_the_command_to_go_on_names_a_file_that_was_named(halted: Console) -> None:
-    (halted.project.folder / "poller.toml").rename(halted.project.folder / "other.toml")
-    file = str(halted.project.folder / "other.toml")
-    said = halted.refused(3, "-c", file, "check", "replay", says="replay is a backfill")
-    assert f"poller -c {file} backfill orders --from '{FROM}' --to '{TO}' --as replay" in said
 
 
 def test_a_name_that_is_neither_a_poller_nor_a_backfill(halted: Console) -> None:

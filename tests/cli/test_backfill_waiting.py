@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shlex
 
 import pytest
 
-from tests.cli.backfills import FROM, RANGE, finished, ids, states
+from tests.cli.backfills import RANGE, finished, ids, states
 from tests.cli.console import Console
 from tests.cli.project import NOTING, Project
 
@@ -57,7 +56,7 @@ def rejected(console: Console) -> str:
     return str(row["id"])
 
 
-@pytest.mark.parametrize("version", [(), ("--current",), ("--as-it-was",)])
+@pytest.mark.parametrize("version", [(), ("--current",)])
 def test_a_row_that_waits_is_replayed_by_its_name(project: Project, version: tuple[str, ...]) -> None:
     console = shop(project, "rejects", 25)
     assert console.run(*BACKFILL).code == 3
@@ -93,14 +92,6 @@ def test_later_rows_of_an_ordering_key_wait(project: Project) -> None:
     assert ids(project)[-5:] == [25, 30, 35, 40, 45]
 
 
-def test_who_is_to_do_something_is_told_what(project: Project) -> None:
-    console = shop(project, "rejects", 25)
-    ended = console.run(*BACKFILL)
-    said = "Replay or discard it, then run it again"
-    assert said in ended.err
-    assert f"Not finished: 29 rows delivered. {said}" in ended.out
-
-
 def test_a_row_ahead_of_it_is_set_aside_by_hand(project: Project) -> None:
     console = shop(project, "fails", 35, options='on_poison = "halt"\nretry_backoff = "1ms"')
     assert console.run(*BACKFILL).code == 1
@@ -122,11 +113,3 @@ def test_a_row_that_works_later_is_counted(project: Project) -> None:
     console.put(json.dumps(body), "state/shop/again.json")
     fails(project, "")
     assert finished(console.run(*BACKFILL, "--json"))["rows"] == 1
-
-
-def test_what_refuses_its_name_says_that_quarantine_takes_it(project: Project) -> None:
-    console = shop(project, "rejects", 25)
-    console.run(*BACKFILL)
-    said = console.refused(3, "check", "again")
-    assert "quarantine" in said
-    assert shlex.quote(FROM) in said

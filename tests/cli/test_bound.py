@@ -70,13 +70,3 @@ def test_a_row_above_the_bound_is_shown(project: Project) -> None:
     peeked = console.run("peek", "orders").out
     assert shown in peeked
     assert "no row" not in peeked
-
-
-def test_rows_of_which_one_can_be_read_are_behind(project: Project) -> None:
-    console = ran(project)
-    project.execute("INSERT INTO orders VALUES (?, ?)", (6, "2099-01-01 00:00:00"))
-    project.execute("INSERT INTO orders VALUES (?, ?)", (7, "2026-02-01 00:00:00"))
-    assert word(console) == "behind"
-    assert "2 rows waiting" in console.run("status").out
-    assert console.run("status", "--json").json["pollers"][0]["above_bound"] is False
-    assert "2026-02-01" in console.run("peek", "orders").out

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.cli.console import Console, at_work, ran, word
+from tests.cli.console import Console, at_work, ran
 from tests.cli.project import Project, end
 from tests.support.services import wait_until
 
@@ -153,21 +153,19 @@ def test_it_works_on_blobs_beside_a_worker_that_drains(servers: psycopg.Connecti
     assert [line.split()[0] for line in project.lines("seen")] == [str(n) for n in range(1, 10)]
 
 
-@pytest.mark.parametrize("parts", [1, 2])
-def test_a_backfill_is_cancelled_by_its_name_with_its_parts(project: Project, parts: int) -> None:
+def test_a_backfill_is_cancelled_by_its_name_with_its_parts(project: Project) -> None:
     console = configured(project, LOOKS)
     project.insert(20)
     (project.folder / "wait").touch()
     range_ = ("--from", "2026-01-01 00:00:00", "--to", "2026-01-01 00:00:02", "--as", "replay", "--yes")
-    command = ("backfill", "orders", *range_, "--parallel", str(parts))
+    command = ("backfill", "orders", *range_, "--parallel", "2")
     worker = project.start(*command)
-    names = ["replay"] if parts == 1 else ["replay-1of2", "replay-2of2"]
-    documents = [f"state/shop/{name}.json" for name in names]
+    documents = [f"state/shop/replay-{part}of2.json" for part in (1, 2)]
     wait_until(lambda: project.lines("started"))
     wait_until(lambda: all(console.state(name)["lease"]["owner_id"] for name in documents))
     output = console.done("cancel", "replay", "--yes", "--reason", "the wrong warehouse")
     assert (output["changed"], output["handler"]) == (True, "ended")
-    assert [part["handler"] for part in output["parts"]] == ["ended"] * (parts if parts > 1 else 0)
+    assert [part["handler"] for part in output["parts"]] == ["ended"] * 2
     ended = end(worker)
     assert ended.code == 3, ended.err
     assert "the wrong warehouse" in ended.err
@@ -201,18 +199,6 @@ def test_what_a_pause_lets_finish_can_still_be_cancelled(project: Project) -> No
     assert console.state()["control"]["cancelled"] == output["after"]["fencing_token"]
 
 
-def test_it_asks_as_a_pause_does_and_a_dry_run_changes_nothing(project: Project) -> None:
-    console = ran(project)
-    at_work(console)
-    assert "--yes" in console.refused(3, "cancel", "orders")
-    before = console.everything()
-    output = console.done("cancel", "orders", "--dry-run")
-    assert (output["changed"], output["handler"], console.everything()) == (False, None, before)
-    shown = console.run("cancel", "orders", "--dry-run").out
-    assert "host/somebody" in shown
-    assert "not committed" in shown
-
-
 def test_a_lease_that_an_operator_keeps_is_nobodys_work(project: Project) -> None:
     console = ran(project)
     at_work(console, "operator/ada/1", kept=True)
@@ -234,25 +220,3 @@ def test_ctrl_c_only_ends_the_wait(project: Project) -> None:
     assert (ended.json["changed"], ended.json["handler"]) == (True, "unknown")
     (project.folder / "wait").unlink()
     assert end(worker).code == 3
-
-
-def test_a_poller_that_never_ran_or_is_not_configured(project: Project) -> None:
-    project.configure("orders")
-    console = Console(project)
-    console.refused(1, "cancel", "orders", "--yes", says="poller run orders --once")
-    console.refused(2, "cancel", "ordres", "--yes", says="orders")
-
-
-def test_status_does_not_say_that_its_batch_is_finished_first(project: Project) -> None:
-    console = configured(project, HANGS)
-    worker = begun(project, "orders", "--once")
-    assert word(console) == "working"
-    console.done("cancel", "orders", "--yes", "--no-wait", "--reason", "the wrong warehouse")
-    assert word(console) == "cancelling"
-    assert "  why       Cancelling by " in console.run("status").out
-    (project.folder / "wait").unlink()
-    end(worker)
-    assert word(console) == "paused"
-    assert "  why       Paused by " in console.run("status").out
-    assert project.lines("seen")
-    assert console.state()["checkpoint"]["cursor"] is None

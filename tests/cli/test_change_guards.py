@@ -23,8 +23,9 @@ from poller.admin.restore import find_checkpoint
 from poller.backfill.result import BackfillOutput
 from poller.model.cursor import Cursor
 from poller.model.limits import LONGEST_REASON
-from tests.cli.console import Console, at_work, changed, ran
+from tests.cli.console import Console, again, at_work, changed, ran
 from tests.cli.project import Project
+from tests.support.cases import each
 from tests.support.waiting import row_id, waits
 
 Result = TypeVar("Result")
@@ -132,19 +133,12 @@ def without_its_handler(console: Console) -> None:
 
 def with_poller(console: Console, call: Callable[[Poller], Result]) -> Result:
     path = console.project.folder / "poller.toml"
-    with (
-        patch.dict(os.environ, console.project.environ),
-        load_app(path, observers=[]) as app,
-    ):
+    with patch.dict(os.environ, console.project.environ), load_app(path, observers=[]) as app:
         return call(app.poller("orders"))
 
 
 REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[Poller], object]]] = {
-    "a lease that is held": (
-        at_work,
-        ("reset-to-beginning", "orders"),
-        lambda poller: poller.reset("beginning"),
-    ),
+    "a lease that is held": (at_work, ("reset-to-beginning", "orders"), lambda poller: poller.reset("beginning")),
     "rows that would be skipped": (behind, to(2), lambda poller: poller.reset(at(2))),
     "rows that may yet appear": (
         nothing,
@@ -255,11 +249,7 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
         ("quarantine", "show", "orders", "--id", "0" * 16),
         lambda poller: poller.quarantine.show("0" * 16),
     ),
-    "no row that is named": (
-        waiting,
-        ("quarantine", "discard", "orders"),
-        lambda poller: poller.quarantine.discard(),
-    ),
+    "no row that is named": (waiting, ("quarantine", "discard", "orders"), lambda poller: poller.quarantine.discard()),
     "a key of other columns": (
         waiting,
         ("quarantine", "discard", "orders", "--key", "total=3"),
@@ -321,18 +311,15 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
         lambda poller: poller.quarantine.replay(all=True),
     ),
     "a list without a document": (gone, ("quarantine", "list", "orders"), lambda poller: poller.quarantine.list()),
-    "a backfill without its handler": (
-        without_its_handler,
-        BACKFILL,
-        lambda poller: poller.backfill(BEGINS, ENDS),
-    ),
+    "a backfill without its handler": (without_its_handler, BACKFILL, lambda poller: poller.backfill(BEGINS, ENDS)),
 }
 
 
-@pytest.mark.parametrize("guard", REFUSED)
+@pytest.mark.timeout(600)
+@each("guard", REFUSED)
 def test_both_refuse_alike_and_change_nothing(project: Project, guard: str) -> None:
     prepare, command, call = REFUSED[guard]
-    console = ran(project)
+    console = again(project)
     prepare(console)
     before = console.everything()
 
@@ -358,20 +345,12 @@ DONE: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
         lambda poller: poller.cancel(reason="night", wait=False),
     ),
     "cancel of what is paused": (paused, ("cancel", "orders"), lambda poller: poller.cancel()),
-    "a dry run of a cancel": (
-        at_work,
-        ("cancel", "orders", "--dry-run"),
-        lambda poller: poller.cancel(dry_run=True),
-    ),
+    "a dry run of a cancel": (at_work, ("cancel", "orders", "--dry-run"), lambda poller: poller.cancel(dry_run=True)),
     "resume": (paused, ("resume", "orders"), lambda poller: poller.resume()),
     "neither paused nor halted": (nothing, ("resume", "orders"), lambda poller: poller.resume()),
     "back": (nothing, to(2), lambda poller: poller.reset(at(2))),
     "to the beginning": (nothing, ("reset-to-beginning", "orders"), lambda poller: poller.reset("beginning")),
-    "a skip that is allowed": (
-        behind,
-        (*to(2), "--allow-skip"),
-        lambda poller: poller.reset(at(2), allow_skip=True),
-    ),
+    "a skip that is allowed": (behind, (*to(2), "--allow-skip"), lambda poller: poller.reset(at(2), allow_skip=True)),
     "a lease that is broken": (
         at_work,
         ("reset-to-beginning", "orders", "--break-lease"),
@@ -418,17 +397,18 @@ DONE: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
 }
 
 
-@pytest.mark.parametrize("change", DONE)
+@pytest.mark.timeout(300)
+@each("change", DONE)
 def test_both_change_the_same_and_say_the_same(project: Project, change: str) -> None:
     prepare, command, call = DONE[change]
     project.environ["POLLER_OPERATOR"] = "ada@console"
-    console = ran(project)
+    console = again(project)
     prepare(console)
-    document = console.document()
+    document, kept = console.document(), (project.folder / "state.db").read_bytes()
 
     printed = console.done(*command, "--yes")
     written = console.state()
-    console.put(document)
+    (project.folder / "state.db").write_bytes(kept)
     output = with_poller(console, call)
 
     assert _without_times(output.model_dump(mode="json")) == _without_times(printed)
@@ -463,11 +443,11 @@ DELIVERED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[
 }
 
 
-@pytest.mark.parametrize("delivery", DELIVERED)
+@each("delivery", DELIVERED)
 def test_both_deliver_the_same_and_say_the_same(project: Project, delivery: str) -> None:
     prepare, command, call = DELIVERED[delivery]
     project.environ["POLLER_OPERATOR"] = "ada@console"
-    console = ran(project)
+    console = again(project)
     prepare(console)
     kept = (project.folder / "state.db").read_bytes()
 

@@ -24,14 +24,13 @@ def rows(url: str, statement: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "rest"),
+    ("database", "kind", "rest"),
     [
-        ("datetime(6) null", "default current_timestamp(6) on update current_timestamp(6)"),
-        ("timestamp(3) null", "default null on update current_timestamp(3)"),
-        ("datetime", "on update current_timestamp"),
+        ("mariadb_db", "datetime(6) null", "default current_timestamp(6) on update current_timestamp(6)"),
+        ("mysql_db", "timestamp(3) null", "default null on update current_timestamp(3)"),
+        ("mysql_db", "datetime", "on update current_timestamp"),
     ],
 )
-@pytest.mark.parametrize("database", ["mariadb_db", "mysql_db"])
 def test_not_null_leaves_everything_else_of_the_column_as_it_was(
     project: Project, database: str, kind: str, rest: str, request: pytest.FixtureRequest
 ) -> None:
@@ -72,10 +71,7 @@ def test_a_computed_column_gets_advice_and_no_statement(project: Project, mariad
     assert found(project.run("check", "--json"))["nulls"]["fix"].startswith("Forbid NULL in updated_at:")
 
 
-@pytest.mark.parametrize(
-    ("kind", "zone"),
-    [("timestamptz", ""), ("timestamp", "UTC"), ("timestamp", "Asia/Tokyo")],
-)
+@pytest.mark.parametrize(("kind", "zone"), [("timestamptz", ""), ("timestamp", "UTC"), ("timestamp", "Asia/Tokyo")])
 def test_on_postgresql_null_stamps_become_now_in_the_columns_zone(
     project: Project, postgres_db: str, kind: str, zone: str
 ) -> None:
@@ -100,8 +96,7 @@ def test_on_postgresql_null_stamps_become_now_in_the_columns_zone(
     assert wrong(project.run("check", "--json")) == {}
 
 
-@pytest.mark.parametrize("kind", ["datetime(6)", "timestamp(3)", "datetime"])
-@pytest.mark.parametrize("database", ["mariadb_db", "mysql_db"])
+@pytest.mark.parametrize(("database", "kind"), [("mariadb_db", "datetime(6)"), ("mysql_db", "timestamp(3)")])
 def test_on_mysql_too(project: Project, database: str, kind: str, request: pytest.FixtureRequest) -> None:
     url: str = request.getfixturevalue(database)
     touched = f" on update current_timestamp({kind.partition('(')[2].rstrip(')') or 0})"

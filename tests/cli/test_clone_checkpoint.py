@@ -51,16 +51,6 @@ def test_an_existing_target_keeps_and_raises_its_own_token(project: Project) -> 
     assert after["source"]["table"] == "invoices"
 
 
-def test_in_production_overwriting_wants_a_reason(project: Project) -> None:
-    console = ran(project)
-    project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
-    assert console.done("checkpoint", "clone", "orders", "orders-v2", "--yes")["changed"] is True
-    again = ("checkpoint", "clone", "orders", "orders-v2", "--overwrite")
-    console.refused(3, *again, "--yes", says="--reason TEXT")
-    console.refused(3, *again, "--confirm", "orders")
-    assert console.done(*again, "--yes", "--reason", "again")["after"]["fencing_token"] == 2
-
-
 def test_a_target_at_work_is_refused(project: Project) -> None:
     project.configure("orders", "invoices", handlers=NOTING)
     project.insert(1)

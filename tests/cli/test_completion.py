@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from tests.cli.project import COMMAND, Project
+from tests.support.cases import each
 
 
 def complete(project: Project, shell: str, line: str, **environ: str) -> list[str]:
@@ -38,10 +39,14 @@ def shop(project: Project) -> Project:
     return project
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-@pytest.mark.parametrize(
+COMMANDS = ("health", "peek", "history", "cancel", "resume", "reset-to-beginning", "reset-to-checkpoint", "rebind")
+"""Some of those that take a name; others stand below."""
+
+
+@each(
     ("line", "offered"),
     [
+        *((f"poller {command} i", ["invoices"]) for command in COMMANDS),
         ("poller status o", ["orders"]),
         ("poller watch orders in", ["invoices"]),
         ("poller run re", ["returns"]),
@@ -64,10 +69,8 @@ def shop(project: Project) -> Project:
         ("poller status -c shop.toml n", ["north"]),
     ],
 )
-def test_names_are_completed_though_settings_are_not_set(
-    shop: Project, shell: str, line: str, offered: list[str]
-) -> None:
-    assert complete(shop, shell, line) == offered
+def test_names_are_completed_though_settings_are_not_set(shop: Project, line: str, offered: list[str]) -> None:
+    assert complete(shop, "bash", line) == offered
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -86,14 +89,16 @@ def test_pollers_of_included_files_are_completed(shop: Project) -> None:
     assert complete(shop, "bash", "poller status o") == ["orders", "outlet"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@each("shell", ["bash", "zsh"])
 def test_commands_and_options_are_completed(shop: Project, shell: str) -> None:
     assert complete(shop, shell, "poller und") == ["undo"]
+    assert complete(shop, shell, "poller pause ") == ["invoices", "orders", "returns"]
+    assert complete(shop, shell, "poller status nobody") == []
     assert complete(shop, shell, "poller checkp") == ["checkpoint"]
     assert complete(shop, shell, "poller backfill orders --par") == ["--parallel"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@each("shell", ["bash", "zsh"])
 def test_what_the_shell_runs_names_the_command(shop: Project, shell: str) -> None:
     environ = {**os.environ, "_POLLER_COMPLETE": f"source_{shell}"}
     done = subprocess.run(COMMAND, cwd=shop.folder, env=environ, capture_output=True, text=True, check=True)
@@ -110,27 +115,3 @@ def test_a_page_breaks_its_lines_where_the_terminal_ends(project: Project) -> No
     project.environ["COLUMNS"] = "300"
     page = project.run("watch", "--help").out.splitlines()
     assert any("Without a terminal, --json writes one object per look." in line for line in page)
-
-
-COMMANDS = (
-    "health",
-    "peek",
-    "history",
-    "pause",
-    "cancel",
-    "resume",
-    "reset-to-beginning",
-    "reset-to-cursor",
-    "reset-to-checkpoint",
-    "checkpoint clone",
-    "checkpoint export",
-    "clone-checkpoint",
-    "export-checkpoint",
-    "rebind",
-)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_shell_completes_its_name(project: Project, command: str) -> None:
-    project.configure("orders", "invoices")
-    assert complete(project, "bash", f"poller {command} i") == ["invoices"]

@@ -10,15 +10,13 @@ import subprocess
 from datetime import UTC, datetime
 
 import pexpect
-import pytest
 
 from poller.http import Request as HttpRequest
 from poller.http.keys import ChangesKey
 from poller.http.sessions import Sessions
 from tests.cli.project import NOTING, Project, end
-from tests.support.http import TOKEN, Received, received, request
+from tests.support.http import Received, received, request
 from tests.support.schemas import validator
-from tests.support.services import free_port
 
 
 def ask(port: int, path: str, key: str | None = None) -> Received:
@@ -39,47 +37,20 @@ def port_of(process: subprocess.Popen[str]) -> int:
     return int(address)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_page_is_served_until_a_signal_and_runs_no_poller(number: signal.Signals, project: Project) -> None:
+def test_the_page_is_served_until_a_signal_and_runs_no_poller(project: Project) -> None:
     project.configure("orders", handlers=NOTING, poller='schedule = "* * * * * *"')
     project.insert(3)
     process = project.start("dashboard", "--json")
     port = port_of(process)
 
     listed, one, nobody = (ask(port, f"/api/dashboard{path}") for path in ("", "/orders", "/nobody"))
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     ended = end(process)
 
     assert (listed.status, one.status, nobody.status) == (200, 200, 404)
     assert b'href="dashboard/orders"' in listed.body
     assert (ended.code, ended.out) == (0, "")
     assert project.lines("seen") == [], "it delivers nothing"
-
-
-def test_a_port_that_is_taken_is_refused_where_it_was_asked_for(project: Project) -> None:
-    project.configure()
-    port = free_port()
-    process = project.start("dashboard", "--json", "--port", str(port))
-    assert port_of(process) == port
-    refused = project.run("dashboard", "--json", "--port", str(port))
-    process.terminate()
-
-    assert (refused.code, refused.out) == (2, "")
-    assert f"--port {port}: nothing can listen there" in refused.error
-    assert end(process).code == 0
-
-
-def test_with_a_token_the_page_asks_for_it(project: Project) -> None:
-    project.configure()
-    project.environ["POLLER_HTTP_TOKEN"] = TOKEN
-    process = project.start("dashboard", "--json", "--port", "0")
-    port = port_of(process)
-
-    statuses = [ask(port, "/api/dashboard").status, ask(port, "/api/dashboard", TOKEN).status]
-    process.terminate()
-
-    assert statuses == [401, 200]
-    assert end(process).code == 0
 
 
 def test_a_terminal_shows_a_key_for_changes_of_this_run(project: Project) -> None:

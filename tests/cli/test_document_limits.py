@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
 from poller.model.escape import LONGEST_VALUE
 from poller.model.limits import LARGEST_BODY, LONGEST_CURSOR
-from tests.cli.console import Console, exported, ran
+from tests.cli.console import Console, again, exported
 from tests.cli.project import Project
+from tests.support.cases import each
 
 BEYOND = {
     "nested": lambda text: text.replace("{", '{"x": ' + "[" * 300 + "]" * 300 + ", ", 1),
@@ -19,9 +18,9 @@ BEYOND = {
 }
 
 
-@pytest.mark.parametrize("kind", BEYOND)
+@each("kind", BEYOND)
 def test_what_is_beyond_the_limits_is_reported_and_put_back(project: Project, kind: str) -> None:
-    console = ran(project)
+    console = again(project)
     file = exported(console)
     console.put(BEYOND[kind](console.document()))
     for command in (

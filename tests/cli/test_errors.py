@@ -12,6 +12,7 @@ from poller_cli import main
 from tests.cli.databases import configure
 from tests.cli.project import Ended, Project
 from tests.support.azurite import ACCOUNT, KEY, Azurite
+from tests.support.cases import each
 from tests.support.services import free_port
 
 ONCE = ("run", "--once")
@@ -40,7 +41,7 @@ def with_blob(project: Project, connection_string: str, container: str) -> None:
     project.environ["AzureWebJobsStorage"] = connection_string
 
 
-@pytest.mark.parametrize("command", [ONCE, ("status",), ("peek", "orders")])
+@each("command", [ONCE, ("status",), ("peek", "orders")])
 def test_a_start_that_is_no_value_of_the_column_is_not_repeated(project: Project, command: tuple[str, ...]) -> None:
     """It may have come out of a setting, and settings hold secrets."""
     project.configure("orders", source='start_from = "%START%"\n')
@@ -53,10 +54,8 @@ def test_a_start_that_is_no_value_of_the_column_is_not_repeated(project: Project
     assert "hunter2" not in ended.out + ended.err
 
 
-@pytest.mark.parametrize(
-    ("key", "line"), [("connection", 'connection = "%HERE%"'), ("container", 'container = "x%HERE%"')]
-)
-@pytest.mark.parametrize("command", [("check",), ("status",)])
+@each(("key", "line"), [("connection", 'connection = "%HERE%"'), ("container", 'container = "x%HERE%"')])
+@each("command", [("check",), ("status",)])
 def test_what_a_setting_puts_into_state_is_not_repeated(
     project: Project, key: str, line: str, command: tuple[str, ...]
 ) -> None:
@@ -71,13 +70,12 @@ def test_what_a_setting_puts_into_state_is_not_repeated(
     assert "unter2" not in ended.out + ended.err
 
 
-@pytest.mark.parametrize("command", [ONCE, ("status",)])
-def test_a_wrong_password(project: Project, mariadb_url: str, command: tuple[str, ...]) -> None:
+def test_a_wrong_password(project: Project, mariadb_url: str) -> None:
     from sqlalchemy import make_url
 
     url = make_url(mariadb_url).set(username="nobody", password="hunter2-wrong")
     with_url(project, url.render_as_string(hide_password=False))
-    ended = project.run(*command)
+    ended = project.run(*ONCE)
     line = ended.err.splitlines()[-1]
     assert ended.code == 1
     assert len(ended.err.splitlines()) == 1, ended.err
@@ -111,13 +109,6 @@ def test_a_missing_permission_on_the_container(project: Project, azurite: Azurit
     failed(project.run(*ONCE), 1, container, hidden=reading.rpartition("sig=")[2][:20])
 
 
-def test_a_missing_setting_for_the_store(project: Project) -> None:
-    project.configure("orders")
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace('store = "sql"', 'store = "blob"'))
-    failed(project.run(*ONCE), 2, "state.connection", "AzureWebJobsStorage")
-
-
 def test_an_unknown_table(project: Project, postgres_db: str) -> None:
     with_url(project, postgres_db, table="no_such_table")
     failed(project.run(*ONCE), 1, "no_such_table")
@@ -139,85 +130,15 @@ def test_an_unknown_column(project: Project) -> None:
     failed(project.run(*ONCE), 1, "changed_at", "orders")
 
 
-def test_bad_toml(project: Project) -> None:
-    project.write("app_name = \n")
-    failed(project.run(*ONCE), 2, "poller.toml", "line 1")
-
-
-def test_an_unknown_key(project: Project) -> None:
-    project.configure("orders", poller="batch_sise = 5")
-    failed(project.run(*ONCE), 2, "pollers.orders.batch_sise", "batch_size")
-
-
-def test_a_missing_setting(project: Project) -> None:
-    with_url(project, "")
-    del project.environ["ORDERS_DB_URL"]
-    failed(project.run(*ONCE), 2, "pollers.orders.source.url", "ORDERS_DB_URL")
-
-
-@pytest.mark.parametrize(
-    ("handlers", "expected"),
-    [
-        ("import not_installed_anywhere", "not_installed_anywhere"),
-        ("def other(batch): pass", "handle"),
-        ("x = 1 / 0", "line 1"),
-    ],
-)
-def test_a_handler_that_cannot_be_imported(project: Project, handlers: str, expected: str) -> None:
-    project.configure("orders", handlers=handlers)
-    project.insert(1)
-    failed(project.run(*ONCE), 2, "pollers.orders.handler", expected)
-
-
 def test_a_missing_file(project: Project) -> None:
     failed(project.run(*ONCE), 2, "poller.toml")
     failed(project.run("-c", "other.toml", "status"), 2, "other.toml")
 
 
-def test_an_unknown_poller(project: Project) -> None:
-    project.configure("orders", "invoices")
-    failed(project.run("run", "oders", "--once"), 2, '"orders"')
-    failed(project.run("status", "oders"), 2, '"orders"')
-
-
-@pytest.mark.parametrize(
-    "arguments", [("frobnicate",), ("run", "--frobnicate"), ("run", "--once", "--until-idle"), ("status", "-c")]
-)
+@each("arguments", [("frobnicate",), ("run", "--frobnicate"), ("run", "--once", "--until-idle"), ("status", "-c")])
 def test_a_wrong_command_line(project: Project, arguments: tuple[str, ...]) -> None:
     project.configure("orders")
     failed(project.run(*arguments), 2)
-
-
-def test_another_source_behind_the_same_name(project: Project) -> None:
-    project.configure("orders")
-    project.insert(3)
-    assert project.run(*ONCE).code == 0
-    project.configure("orders", source='filter = "id > 1"')
-    failed(project.run(*ONCE), 4, "filter", "rebind")
-    status = project.run("status", "--json")
-    assert status.code == 4
-    assert "filter" in status.json["pollers"][0]["error"]
-
-
-def test_a_failing_handler(project: Project) -> None:
-    project.configure("orders", handlers="def handle(batch): raise ValueError('password=hunter2 is wrong')")
-    project.insert(1)
-    ended = project.run(*ONCE)
-    assert ended.code == 1
-    assert "ValueError" in ended.err
-    assert "hunter2" not in ended.err
-
-
-def test_a_foreign_document_is_named_and_left_alone(project: Project) -> None:
-    project.configure("orders")
-    project.insert(1)
-    assert project.run(*ONCE).code == 0
-    project.execute(
-        "UPDATE poller_documents SET body = '[1, 2]' WHERE name = 'state/shop/orders.json'", database="state.db"
-    )
-    failed(project.run(*ONCE), 1, "state/shop/orders.json")
-    body = project.execute("SELECT body FROM poller_documents", database="state.db")[0][0]
-    assert body in ("[1, 2]", b"[1, 2]")
 
 
 def test_debug_shows_where(project: Project) -> None:
@@ -267,13 +188,6 @@ def test_a_key_out_of_its_columns_range_names_the_option(project: Project, postg
     failed(ended, 2, f"--pk id={key}", "range")
 
 
-def test_an_unreadable_documents_way_back_names_its_poller(project: Project) -> None:
-    project.configure("orders")
-    assert project.run(*ONCE).code == 0
-    project.execute("UPDATE poller_documents SET body = '[1, 2]'", database="state.db")
-    failed(project.run(*ONCE), 1, "poller reset-to-checkpoint orders FILE")
-
-
 def test_a_traceback_under_debug_keeps_secrets(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -304,9 +218,7 @@ COMMANDS = (
 @pytest.mark.parametrize("hidden", [True, False])
 def test_no_command_shows_what_the_database_quotes(project: Project, hidden: bool) -> None:
     project.configure(
-        "orders",
-        source="filter = \"json_extract('{}', who) is null\"",
-        poller="error_text = false" if hidden else "",
+        "orders", source="filter = \"json_extract('{}', who) is null\"", poller="error_text = false" if hidden else ""
     )
     project.insert(1)
     project.execute("ALTER TABLE orders ADD COLUMN who TEXT")

@@ -7,11 +7,10 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, get_args, get_type_hints
 
-import pytest
-
 from poller import observability
 from poller.observability import HandlerFailed, PollerEvent, TenureEvent
 from poller_cli.output.event_words import _WORDS, words
+from tests.support.cases import each
 
 EVENTS = [
     kind
@@ -39,8 +38,8 @@ def made(kind: type[PollerEvent], *, full: bool) -> PollerEvent:
     return kind(**values)
 
 
-@pytest.mark.parametrize("full", [True, False])
-@pytest.mark.parametrize("kind", [one for one in EVENTS if one.name not in OWN], ids=lambda kind: kind.name)
+@each("full", [True, False])
+@each("kind", [one for one in EVENTS if one.name not in OWN])
 def test_an_event_is_shown_in_words_of_its_own(kind: type[PollerEvent], full: bool) -> None:
     assert kind.name in _WORDS
     shown = words(made(kind, full=full))
@@ -48,7 +47,7 @@ def test_an_event_is_shown_in_words_of_its_own(kind: type[PollerEvent], full: bo
     assert "None" not in shown
 
 
-@pytest.mark.parametrize("error", ["ValueError: no", "row orders/17: ValueError: no"])
+@each("error", ["ValueError: no", "row orders/17: ValueError: no"])
 def test_a_failed_row_is_named_once(error: str) -> None:
     failed = HandlerFailed(
         poller="orders", at=datetime.now(UTC), owner_id="w", fencing_token=3, batch_id="b_1", attempt=2, error=error,

@@ -100,11 +100,6 @@ def test_on_a_share_without_hard_links_it_is_written_too(project: Project, monke
     assert console.run("checkpoint", "export", "orders", str(kept)).code == 3
 
 
-def test_a_poller_that_never_ran_has_nothing_to_export(project: Project) -> None:
-    project.configure("orders")
-    Console(project).refused(1, "checkpoint", "export", "orders", says="never ran")
-
-
 def test_a_backfill_of_one_part_is_exported_by_its_name(project: Project) -> None:
     project.configure("orders", source='cursor_kind = "integer+pk"\nbound = "none"')
     text = (project.folder / "poller.toml").read_text()

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.console import STATE, Console, exported, ran
+from tests.cli.console import STATE, Console, again, exported, ran
 from tests.cli.project import Project
+from tests.support.cases import each
 from tests.support.foreign import VALUES, paths, with_value
 
 HEALTHY = "state/shop/healthy.json"
@@ -119,7 +120,7 @@ def tampered(tmp_path_factory: pytest.TempPathFactory) -> Tampered:
     return Tampered(tmp_path_factory.mktemp("foreign"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "value"),
     [
         (("bound", "clock"), "2026-01-01T00:00:00"),
@@ -129,7 +130,7 @@ def tampered(tmp_path_factory: pytest.TempPathFactory) -> Tampered:
         ((), [[1]]),
     ],
 )
-@pytest.mark.parametrize("command", SHOWN, ids=" ".join)
+@each("command", SHOWN)
 def test_it_hides_no_other_poller(
     tampered: Tampered, path: tuple[str | int, ...], value: Any, command: list[str]
 ) -> None:
@@ -160,9 +161,9 @@ def test_of_every_field_no_command_fails(tampered: Tampered, every: int) -> None
 EXTREMES = ("0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59.9999999-05:00")
 
 
-@pytest.mark.parametrize("text", EXTREMES)
+@each("text", EXTREMES)
 def test_every_command_accepts_any_time_in_the_document(project: Project, text: str) -> None:
-    console = ran(project)
+    console = again(project)
     state = console.state()
     times = dict.fromkeys(("acquired_at", "heartbeat_at", "expires_at"), text)
     console.edit(

@@ -86,14 +86,6 @@ def test_a_value_in_the_trail_that_fills_a_screen_is_cut(project: Project) -> No
     assert console.run("history", "orders", "--json").json["records"][-1]["before"] == sides["before"]
 
 
-def test_the_screen_names_changes_as_undo_takes_them(project: Project) -> None:
-    console = ran(project)
-    reset = console.done("reset-to-beginning", "orders", "--yes")
-    screen = console.run("history", "orders").out
-    assert f"reset-to-beginning {reset['id'][:8]}  by " in screen
-    assert console.done("undo", "orders", "--change", reset["id"][:8], "--yes")["changed"]
-
-
 def test_commits_and_rows_that_wait_are_part_of_what_happened(project: Project) -> None:
     console = ran(project)
     with console.store() as store:

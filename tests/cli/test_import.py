@@ -27,6 +27,7 @@ from tests.cli.azure_functions_db import ROWS, fixture
 from tests.cli.console import Console
 from tests.cli.project import NOTING, Project
 from tests.support.azurite import ACCOUNT, KEY, Azurite
+from tests.support.cases import each
 
 TIE = "2026-04-07 01:23:02.002"
 
@@ -84,13 +85,6 @@ def test_a_column_of_datetimes_gets_back_its_own_form(shop: Console) -> None:
     assert output["after"]["cursor"]["value"] == TIE + "000"
     assert shop.run("run", "orders", "--once").code == 0
     assert seen(shop.project) == list(range(11, 21))
-
-
-def test_a_cursor_that_is_the_key_itself(shop: Console) -> None:
-    other_table(shop, "id INTEGER PRIMARY KEY NOT NULL", cursor="id", kind='cursor_kind = "integer+pk"')
-    shop.project.execute("INSERT INTO orders VALUES (?)", *[(n,) for n, _ in ROWS])
-    output = shop.done(*command("integer", "--yes"))
-    assert output["after"]["cursor"] == {"kind": "integer+pk", "value": "10", "tiebreaker": {"id": 10}}
 
 
 def test_without_a_key_it_begins_at_or_after_and_says_so(shop: Console) -> None:
@@ -182,10 +176,9 @@ def shared(azurite: Azurite, container: str) -> Iterator[Shared]:
     made.service.close()
 
 
-@pytest.mark.parametrize("of", ["blob", "account"])
-def test_by_a_sas_token_whose_signature_is_kept_nowhere(shop: Console, shared: Shared, of: str) -> None:
+def test_by_a_sas_token_whose_signature_is_kept_nowhere(shop: Console, shared: Shared) -> None:
     shared.blob.upload_blob(fixture("text").read_bytes())
-    ask = ("import", "azure-functions-db", shared.address(of), "--name", "orders")
+    ask = ("import", "azure-functions-db", shared.address("account"), "--name", "orders")
     looked = shop.run(*ask, "--dry-run", "--debug")
     assert looked.code == 0, looked.err
     assert "From the blob state/orders.json" in looked.out
@@ -242,13 +235,6 @@ def test_an_invalid_address_is_refused_without_showing_its_token(shop: Console) 
 # --- guards --------------------------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_changes_nothing_and_nothing_is_changed_unasked(shop: Console) -> None:
-    output = shop.done(*command("text", "--dry-run"))
-    assert (output["changed"], output["dry_run"], output["before"]) == (False, True, None)
-    assert shop.run(*command("text")).code == 3
-    assert shop.everything() == []
-
-
 def test_a_checkpoint_is_replaced_only_when_asked_with_a_backup(shop: Console) -> None:
     assert shop.run("run", "orders", "--once").code == 0
     shop.refused(3, *command("text", "--yes"), says="--overwrite")
@@ -283,7 +269,7 @@ def test_while_that_library_is_at_work_nothing_is_taken(shop: Console) -> None:
     assert shop.done(*ask, "--break-lease")["changed"] is True
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "says"),
     [
         ("no JSON", "not a state blob"),

@@ -29,6 +29,7 @@ from tests.cli.crashes import every_moment
 from tests.cli.forge import Forge
 from tests.cli.project import COMMAND, Project
 from tests.integration.sources.tables import execute, make_orders
+from tests.support.cases import each
 from tests.support.schemas import validator
 
 STAMPS = [f"2026-01-01 00:00:0{i}" for i in range(5)]
@@ -107,17 +108,6 @@ def test_the_zone_in_which_the_database_stamps_is_written(project: Project, in_n
     refused = project.run("run", "orders", "--once")
     assert "America/New_York" in refused.err
     assert "bound" in refused.err
-
-
-def test_on_a_terminal_the_databases_zone_is_proposed(project: Project, in_new_york: str) -> None:
-    words = ("init", "--url", in_new_york, "--cursor", "updated_at", "--pk", "id")
-    asked = project.on_terminal(*words, env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200"}, timeout=60)
-    for question in ("Table", r"Time zone .*America/New_York\]", "Application", "Poller", "sql, blob"):
-        asked.expect(question)
-        asked.sendline("")
-    asked.expect(pexpect.EOF)
-    asked.close()
-    assert 'cursor_time_zone = "America/New_York"' in (project.folder / "poller.toml").read_text()
 
 
 def test_a_table_without_timestamps_is_followed_by_its_number(project: Project, postgres_db: str) -> None:
@@ -302,16 +292,6 @@ def test_the_next_commands_can_be_copied_whatever_the_folders_name(orders_shop: 
     ]
 
 
-def test_it_ends_with_the_commands_to_type_next(orders_shop: Project) -> None:
-    ended = orders_shop.run("init", "--url", "%SHOP_DB%", "--table", "orders", "--yes")
-    assert ended.out.splitlines()[-4:] == [
-        "Then:",
-        "  poller check orders",
-        "  poller run orders --once",
-        "  poller status orders",
-    ]
-
-
 def test_editors_find_the_schema_that_the_first_line_names(orders_shop: Project) -> None:
     arguments = ("init", "--url", "%SHOP_DB%", "--table", "orders", "--yes")
     assert orders_shop.run(*arguments).code == 0
@@ -425,14 +405,13 @@ def test_what_contradicts_the_file_is_refused(
     assert texts(shop) == before
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("app_name = ", "is not valid TOML"),
         ('app_name = "shop"\nbatch = 1\n', "batch: there is no such key"),
         ('app_name = "shop"\npollers = { }\n', "no table can be added at its end"),
     ],
-    ids=["no TOML", "unknown key", "inline"],
 )
 def test_a_file_that_is_wrong_is_named_and_left_alone(shop: Project, text: str, expected: str) -> None:
     shop.write(text, "def on_orders(batch): pass\n")
@@ -507,7 +486,7 @@ def of_customers(folder: Path) -> NewPoller:
                    "updated_at", "timestamp+pk", "UTC", ["id"])  # fmt: skip
 
 
-@pytest.mark.parametrize("mine", MINE.values(), ids=MINE)
+@each("mine", MINE.values())
 def test_a_handler_of_ones_own_is_not_replaced_wherever_it_is_made(tmp_path: Path, mine: str) -> None:
     """A second one of that name, at the end of the file, would take its rows."""
     file = tmp_path / "handlers.py"
@@ -576,22 +555,6 @@ def test_a_url_with_a_secret_in_any_part_stays_out_of_the_file(url: str) -> None
     assert given.kept_in(Path(), None, name="orders") is not None
 
 
-def test_nothing_is_said_of_secrets_where_there_are_none(shop: Project, postgres_db: str) -> None:
-    assert not GivenUrl("postgresql://shop@db/shop?sslmode=verify-full&passfile=/x&sslkey=/y").holds_secret
-    ended = shop.run(*FIRST)
-    assert ended.code == 0, ended.err
-    assert "holds a secret" not in ended.out + ended.err
-    assert "password" not in ended.out + ended.err
-    with sa.create_engine(postgres_db.replace("postgresql://", "postgresql+psycopg://")).begin() as connection:
-        connection.execute(sa.text("CREATE TABLE t (id int PRIMARY KEY, updated_at timestamptz NOT NULL)"))
-    if sa.make_url(postgres_db).password is None:
-        for name, shared in (("t", False), ("t-2", True)):
-            ended = shop.run("init", "--url", postgres_db, "--table", "t", "--name", name, "--yes")
-            assert ended.code == 0, ended.err
-            assert "holds a secret" not in ended.out + ended.err
-            assert ("take theirs from it too" in ended.out) is shared, "the same name may be another server's database"
-
-
 def test_a_secret_on_the_command_line_is_warned_of(shop: Project) -> None:
     ended = shop.run("init", "--url", "postgresql://shop:geheim-7@127.0.0.1:1/shop", "--table", "orders", "--yes")
     assert "command line holds a secret" in ended.err
@@ -626,12 +589,6 @@ def test_what_it_writes_runs_and_is_only_what_it_meant(project: Project, name: s
     assert "2026-01-01 00:00:00" in ended.out
     left = {path.name for path in Path(project.folder).iterdir()}
     assert left <= {"shop.db", "state.db", "poller.toml", "poller.schema.json", "handlers.py", "__pycache__"}, left
-
-
-def test_a_plain_name_stands_in_what_the_handler_says_of_itself(project: Project) -> None:
-    project.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
-    assert project.run("init", "--url", "sqlite:///shop.db", "--table", "orders", "--yes").code == 0
-    assert '"""New and changed rows of orders."""' in (project.folder / "handlers.py").read_text()
 
 
 INIT = ("init", "--url", "sqlite:///shop.db", "--table", "orders", "--app", "shop", "--yes")
@@ -674,16 +631,3 @@ def test_a_killed_init_leaves_no_half_file_and_goes_on(project: Project, forge: 
         assert texts() == whole, (step, when)
     assert outcomes == {(False, False), (False, True), (True, True)}, "the configuration comes last"
     assert forge.run("run", "orders", "--once") == 0, forge.err
-
-
-def test_a_killed_init_overwrites_no_handler_that_changed_since(project: Project, forge: Forge) -> None:
-    project.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
-    forge.folder, forge.environ = project.folder, project.environ
-    assert forge.run(*INIT) == 0, forge.err
-    (project.folder / "poller.toml").unlink()
-    mine = (project.folder / "handlers.py").read_text() + "\nmine = True\n"
-    (project.folder / "handlers.py").write_text(mine)
-    assert forge.run(*INIT) == 3
-    assert "handlers.py exists already" in forge.err
-    assert (project.folder / "handlers.py").read_text() == mine
-    assert not (project.folder / "poller.toml").exists()

@@ -72,14 +72,6 @@ def test_on_a_terminal_many_ticks_are_one_line(project: Project) -> None:
     assert "idle" not in shown
 
 
-def test_a_log_has_a_line_of_each_all_the_same(project: Project) -> None:
-    project.configure(*NAMES)
-    project.insert(3, table="p4")
-    result = project.run("run", "--once")
-    assert result.code == 0
-    assert len([line for line in result.err.splitlines() if " tick outcome=" in line]) == 25
-
-
 def test_max_concurrent_is_what_is_at_work_at_once(project: Project) -> None:
     handlers = """
 import threading, time
@@ -119,11 +111,3 @@ def test_the_alive_file_is_there_while_it_runs(project: Project) -> None:
     process.send_signal(signal.SIGTERM)
     assert end(process).code == 0
     assert not alive.exists()
-
-
-def test_an_alive_file_that_cannot_be_written_is_refused(project: Project) -> None:
-    project.configure("orders")
-    refused = project.run("run", "--alive-file", "missing/alive")
-    assert refused.code == 2
-    assert "--alive-file: missing/alive cannot be written" in refused.err
-    assert "Traceback" not in refused.err

@@ -21,13 +21,6 @@ def gone(project: Project) -> Console:
     return console
 
 
-def test_a_run_says_what_to_do_about_it(project: Project) -> None:
-    console = gone(project)
-    line = console.refused(1, "run", "--once", says="is gone, but it ran before")
-    for command in ("reset-to-checkpoint", "reset-to-cursor", "reset-to-beginning"):
-        assert f"poller {command} orders" in line
-
-
 @pytest.mark.parametrize(("command", "place"), [(BEGINNING, None), (CURSOR, {"id": 3})])
 def test_a_reset_makes_it_and_keeps_the_lease(
     project: Project, command: tuple[str, ...], place: dict[str, int] | None

@@ -12,6 +12,7 @@ from poller_cli.main import build
 from tests.cli.console import Console, exported, ran
 from tests.cli.project import Project
 from tests.cli.terminal import Terminal
+from tests.support.cases import each
 
 RANGE = ("--from", "2026-01-01 00:00:00", "--to", "2026-01-01 00:00:01")
 ROW = ("--value", "2026-01-01 00:00:00", "--pk", "id=1")
@@ -56,12 +57,13 @@ def named(console: Console, command: tuple[str, ...]) -> tuple[str, ...]:
     return (*command[:words], "orders", *command[words:])
 
 
-@pytest.mark.parametrize("command", [*LOOKS, *((*one, "--dry-run") for one in CHANGES)], ids=" ".join)
+@each("command", [*LOOKS, *((*one, "--dry-run") for one in CHANGES)])
 def test_without_a_name_the_only_poller_is_meant(console: Console, command: tuple[str, ...]) -> None:
     def answer(*words: str) -> tuple[int, Any, str]:
         ended = console.run(*words, "--json")
         output = json.loads(ended.out) if ended.out else {}
-        output.pop("exported_at", None)
+        for moment in ("exported_at", "bound"):
+            output.pop(moment, None)
         return ended.code, output, ended.err
 
     assert answer(*command) == answer(*named(console, command))
@@ -80,7 +82,7 @@ def test_every_command_with_a_name_takes_none(console: Console) -> None:
     assert required(build()) == []
 
 
-@pytest.mark.parametrize("command", [*LOOKS, *CHANGES], ids=" ".join)
+@each("command", [*LOOKS, *CHANGES])
 def test_of_several_pollers_one_must_be_named(several: Console, command: tuple[str, ...]) -> None:
     error = several.refused(2, *command, says="NAME is missing, and ")
     words = " ".join(typed(command))
@@ -92,7 +94,7 @@ def test_of_many_pollers_some_are_named(project: Project) -> None:
     assert " has 12 pollers: t0, t1, t2, t3, t4, t5, t6, t7, t8, t9 and 2 more. " in Console(project).run("peek").error
 
 
-@pytest.mark.parametrize("command", CHANGES, ids=" ".join)
+@each("command", CHANGES)
 def test_with_yes_a_change_needs_the_name(console: Console, command: tuple[str, ...]) -> None:
     says = "NAME is missing; with --yes it must be given, so that nothing else is changed by mistake. Add it: poller "
     assert console.refused(2, *command, "--yes", says=says).endswith(" orders --yes")

@@ -4,7 +4,6 @@ day of an operator, and work that is killed."""
 from __future__ import annotations
 
 import json
-import shlex
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -209,66 +208,6 @@ def test_another_search_path_is_refused_until_it_is_rebound(project: Project, se
     assert done(project, "checkpoint", "export", "orders", schema="checkpoint").json["source"]["schema"] == "other"
 
 
-def test_a_day_of_an_operator(project: Project, servers: psycopg.Connection) -> None:
-    assert project.run("run", "--once").code == 0
-    assert done(project, "peek", "orders", schema="peek").json["rows"] == []
-    done(project, "pause", "orders", code=3)
-    assert done(project, "pause", "orders", "--yes", "--reason", "deploy").json["changed"] is True
-    done(project, "resume", "orders", "--yes")
-    exported = done(project, "checkpoint", "export", "orders", "kept.json", schema="checkpoint").json
-    assert exported["cursor"]["tiebreaker"] == {"id": 9}
-    replay = ("reset-to-cursor", "orders", "--value", "2026-01-01T00:04", "--pk", "id=4")
-    done(project, *replay, code=3)
-    reset = done(project, *replay, "--yes").json
-    assert reset["effect"]["redelivered"] == 5
-    assert reset["after"]["cursor"]["value"] == "2026-01-01T00:04:00.000000Z"
-    rows = done(project, "peek", "orders", "--limit", "2", schema="peek").json["rows"]
-    assert [row["id"] for row in rows] == [5, 6]
-    done(project, "reset-to-beginning", "orders", "--yes")
-    done(project, "reset-to-checkpoint", "orders", "kept.json", "--yes", code=3)
-    assert "9 rows will never be delivered" in project.run("reset-to-checkpoint", "orders", "kept.json", "--yes").error
-    done(project, "reset-to-checkpoint", "orders", "kept.json", "--yes", "--allow-skip")
-    assert done(project, "checkpoint", "clone", "orders", "orders-v2", "--yes").json["name"] == "orders-v2"
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"'))
-    assert project.run("run", "--once").code == 4
-    done(project, "reset-to-checkpoint", "orders", "kept.json", "--yes", code=4)
-    done(project, "rebind", "orders", "--yes")
-    servers.execute("INSERT INTO orders VALUES (10, '2026-01-02Z')")
-    assert project.run("run", "--once").code == 0
-    records = done(project, "history", "orders", schema="history").json["records"]
-    kinds = [record["kind"] for record in records]
-    changes = ["pause", "resume", "reset-to-cursor", "reset-to-beginning", "reset-to-checkpoint", "rebind"]
-    assert kinds == ["created", *changes]
-    assert done(project, "status", schema="status").json["pollers"][0]["cursor"]["tiebreaker"] == {"id": 10}
-
-
-def test_a_worker_is_broken_only_when_asked_and_undone_as_printed(
-    project: Project, servers: psycopg.Connection
-) -> None:
-    (project.folder / "wait").touch()
-    worker = project.start("run", "--once")
-    wait_until(lambda: project.lines("started"))
-    done(project, "reset-to-beginning", "orders", "--yes", code=3)
-    broken = done(project, "reset-to-beginning", "orders", "--yes", "--break-lease").json
-    (project.folder / "wait").unlink()
-    assert end(worker).code == 1
-    program, *arguments = shlex.split(broken["undo"])
-    assert program == "poller"
-    undone = done(project, *arguments, "--yes").json
-    assert undone["after"]["fencing_token"] == broken["after"]["fencing_token"] + 1
-    assert json.loads(project.run("run", "--once", "--json").out.splitlines()[-1])["outcome"] == "held_elsewhere"
-
-
-def test_with_the_database_down_a_reset_back_still_works(project: Project, servers: psycopg.Connection) -> None:
-    assert project.run("run", "--once").code == 0
-    servers.execute("ALTER TABLE orders RENAME TO away")
-    done(project, "peek", "orders", code=1)
-    ended = done(project, "reset-to-beginning", "orders", "--yes")
-    assert ended.json["effect"]["redelivered"] is None
-    assert ended.json["effect"]["not_counted"]
-
-
 MINUTES = ("backfill", "orders", "--from", "2026-01-01T01:00+01:00", "--to", "2026-01-02", "--yes")
 
 
@@ -304,29 +243,3 @@ def test_killed_parts_go_on_and_the_whole_day_is_delivered(project: Project, ser
         "2026-01-01T16:00:00.000000Z",
     ]
     assert done(project, *MINUTES, schema="backfill").json["already_done"] is True
-
-
-def test_a_range_that_may_still_be_written_into_is_refused(project: Project, servers: psycopg.Connection) -> None:
-    info = servers.info
-    with psycopg.connect(host=info.host, port=info.port, user=info.user, dbname=info.dbname) as late:
-        late.execute("INSERT INTO orders VALUES (77, now())")
-        row = servers.execute(
-            "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
-        ).fetchone()
-        assert row is not None
-        ask = ("backfill", "orders", "--from", "2026-01-03", "--to", row[0], "--yes")
-        refused = project.run(*ask)
-        assert refused.code == 3
-        assert "Rows may still appear below --to" in refused.error
-        late.commit()
-    wait_until(lambda: project.run(*ask).code == 0)
-    assert [line.split()[1] for line in project.lines("seen")] == ["77"]
-
-
-def test_watch_prints_each_look_on_one_line(project: Project, servers: psycopg.Connection) -> None:
-    assert project.run("run", "--once").code == 0
-    ended = project.run("watch", "--json", "--count", "2", "--interval", "100ms")
-    assert ended.code == 0
-    for line in ended.out.splitlines():
-        validator("watch").validate(json.loads(line))
-    assert ended.events[1]["pollers"][0]["rows_per_second"] == 0

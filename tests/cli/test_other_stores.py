@@ -1,15 +1,16 @@
-"""A poller's life with its state in S3 and in Cosmos DB, from the first check to a backup that is put back."""
+"""A poller's life with its state in S3, Cosmos DB and Table Storage, from the first check to a backup put back."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.cli.project import Ended, Project
+from tests.support.azurite import Azurite
 from tests.support.cosmos import CosmosServer
 from tests.support.moto import ENVIRON, REGION, Moto
 
 
-@pytest.fixture(params=["s3", "cosmos"])
+@pytest.fixture(params=["s3", "cosmos", "table"])
 def shop(request: pytest.FixtureRequest, project: Project) -> Project:
     project.configure("orders")
     project.insert(3)
@@ -17,6 +18,11 @@ def shop(request: pytest.FixtureRequest, project: Project) -> Project:
         moto: Moto = request.getfixturevalue("s3")
         state = f'store = "s3"\nbucket = "{moto.new_bucket()}"\nregion = "{REGION}"\nendpoint = "{moto.endpoint}"'
         project.environ.update(ENVIRON)
+    elif request.param == "table":
+        pytest.importorskip("azure.data.tables", reason="needs the extra table")
+        azurite: Azurite = request.getfixturevalue("azurite")
+        state = f'store = "table"\ntable = "{azurite.table_name()}"'
+        project.environ["AzureWebJobsStorage"] = azurite.connection_string_with_tables
     else:
         server: CosmosServer = request.getfixturevalue("cosmos_server")
         state = f'store = "cosmos"\nconnection = "COSMOS"\ncontainer = "{server.new_container()}"'
@@ -34,7 +40,7 @@ def ended(project: Project, *arguments: str) -> Ended:
 
 def test_every_kind_of_document_is_kept_there(shop: Project) -> None:
     found = ended(shop, "check", "--json").json["pollers"][0]["findings"]
-    assert any("exists" in one["message"] for one in found if one["check"] in {"bucket", "container"}), found
+    assert any("exist" in one["message"] for one in found if one["check"] in {"bucket", "container", "table"}), found
     assert ended(shop, "run", "--once", "--json").events
     status = ended(shop, "status", "--json").json["pollers"][0]
     assert status["cursor"]["tiebreaker"] == {"id": 3}
@@ -47,4 +53,4 @@ def test_every_kind_of_document_is_kept_there(shop: Project) -> None:
     changes = [one["kind"] for one in ended(shop, "history", "orders", "--json").json["records"]]
     assert {"pause", "resume", "reset-to-beginning", "reset-to-checkpoint"} <= set(changes)
     found = ended(shop, "check", "--json").json["pollers"][0]["findings"]
-    assert [one for one in found if one["check"] == "listing" or one["severity"] == "error"] == []
+    assert [one for one in found if one["check"] in {"listing", "changing"} or one["severity"] == "error"] == []

@@ -11,11 +11,11 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from tests.cli.console import ran
 from tests.cli.project import COMMAND, Project
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         ("-c", "other.toml", "status", "--json"),
@@ -46,47 +46,6 @@ def test_the_version_is_the_installed_one(project: Project) -> None:
     assert project.run("--version").out == f"poller {version('poller')}\n"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "run",
-        "status",
-        "demo",
-        "schema export",
-        "sink ddl",
-        "peek orders",
-        "history orders",
-        "pause orders",
-        "resume orders",
-        "reset-to-beginning orders",
-        "reset-to-cursor orders",
-        "reset-to-checkpoint orders",
-        "checkpoint export orders",
-        "checkpoint clone orders",
-        "checkpoint import azure-functions-db",
-        "clone-checkpoint orders",
-        "export-checkpoint orders",
-        "import azure-functions-db",
-        "rebind orders",
-    ],
-)
-def test_every_command_explains_itself_with_an_example(project: Project, command: str) -> None:
-    """The poller's name stands in the example only."""
-    ended = project.run(*command.removesuffix(" orders").split(), "--help")
-    assert ended.code == 0
-    assert f"Example: poller {command}" in ended.out
-    assert "--json" in ended.out
-    assert "--config" in ended.out or command in {"demo", "schema export", "sink ddl"}
-
-
-def test_help_shows_a_value_only_where_one_is_taken(project: Project) -> None:
-    for command in ((), ("run",), ("checkpoint", "export")):
-        shown = project.run(*command, "--help").out
-        assert not re.search(r"<\w+(\[\w+\])?>", shown), shown
-    assert "Usage: poller status [NAME]... [OPTIONS]\n" in project.run("status", "--help").out
-    assert re.search(r"^  -n, --limit N +\w.*\n  --arrow FILE +\w", project.run("peek", "--help").out, re.MULTILINE)
-
-
 @pytest.mark.parametrize("command", [(), ("status",), ("backfill",), ("run",)])
 def test_help_loses_no_word_on_a_narrow_terminal(project: Project, command: tuple[str, ...]) -> None:
     wide = project.run(*command, "--help")
@@ -102,21 +61,6 @@ def test_help_loses_no_word_on_a_narrow_terminal(project: Project, command: tupl
         return set(re.findall(r"[A-Za-z_]{4,}", text))
 
     assert words(ended.out) >= words(wide.out)
-
-
-def test_the_bare_command_shows_what_there_is(project: Project) -> None:
-    ended = project.run()
-    assert ended.code == 0
-    for name in ("run", "status", "demo", "schema"):
-        assert name in ended.out
-
-
-def test_a_pipe_gets_no_colours(project: Project) -> None:
-    project.configure("orders")
-    project.insert(1)
-    for command in (("status",), ("run", "--once"), ("status", "nobody")):
-        ended = project.run(*command)
-        assert "\x1b" not in ended.out + ended.err
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
@@ -143,13 +87,6 @@ def test_a_reader_that_goes_away_is_no_fault(project: Project) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_the_shell_completes_pollers_of_the_configuration(project: Project) -> None:
-    project.configure("orders", "invoices")
-    environ = {**os.environ, "_POLLER_COMPLETE": "complete_bash", "COMP_WORDS": "poller status o", "COMP_CWORD": "2"}
-    done = subprocess.run(COMMAND, cwd=project.folder, env=environ, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["orders"]
-
-
 def test_a_folder_that_cannot_be_read_is_an_error_of_one_line(project: Project, tmp_path: Path) -> None:
     (tmp_path / "poller.toml").mkdir()
     assert "poller.toml" in project.run("status").error
@@ -170,14 +107,6 @@ def test_a_stdout_that_takes_nothing_is_an_error_of_one_line(
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     assert line.startswith("poller: The output could not be written to stdout: "), line
-
-
-def test_a_change_that_could_not_be_printed_is_not_made(project: Project) -> None:
-    project.configure("orders")
-    assert project.run("run", "--once").code == 0
-    assert redirected(project, ">&-", "pause", "orders", "--yes", "--json").returncode == 1
-    (poller,) = project.run("status", "--json").json["pollers"]
-    assert poller["paused"] is False
 
 
 def test_rows_are_delivered_where_the_streams_are_closed(project: Project) -> None:
@@ -210,14 +139,6 @@ def test_rows_of_all_scripts_are_shown(project: Project, encoding: str) -> None:
     code, out, err = said(project, encoding, "peek", "orders", "--json")
     assert code == 0, err
     assert json.loads(out.decode(encoding))["rows"][0]["note"] == NAME
-
-
-def test_a_change_is_printed_with_its_undo(project: Project) -> None:
-    console = ran(project)
-    code, out, err = said(project, "ascii", "reset-to-beginning", "orders", "--yes", "--reason", NAME)
-    assert (code, err) == (0, b"")
-    assert b"undo      poller undo orders --change " in out
-    assert console.state()["control"]["last_change"]["reason"] == NAME
 
 
 HANDLERS = """

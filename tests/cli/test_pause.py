@@ -26,19 +26,6 @@ def test_a_paused_poller_delivers_nothing_until_it_is_resumed(project: Project) 
     assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 7}
 
 
-def test_both_say_so_when_there_is_nothing_to_do_and_write_nothing(project: Project) -> None:
-    console = ran(project)
-    before = console.everything()
-    ended = console.run("resume", "orders")
-    assert (ended.code, console.everything()) == (0, before)
-    assert "neither paused nor halted" in ended.out
-    console.done("pause", "orders", "--yes", "--reason", "night")
-    before = console.everything()
-    output = console.done("pause", "orders")
-    assert (output["changed"], console.everything()) == (False, before)
-    assert "night" in console.run("pause", "orders").out
-
-
 def test_a_halt_is_ended_and_named(project: Project) -> None:
     console = ran(project)
     console.edit(control={"halted": True, "by": "poller", "reason": "it failed"}, delivery={"attempts": 5})
@@ -66,30 +53,6 @@ def test_a_resume_has_a_failed_call_made_again_at_once(project: Project) -> None
     assert '"handler_failed"' in again
 
 
-def test_without_a_terminal_they_want_yes(project: Project) -> None:
-    console = ran(project)
-    assert "--yes" in console.refused(3, "pause", "orders")
-    console.done("pause", "orders", "--confirm", "orders")
-    console.refused(3, "resume", "orders", "--confirm", "invoices")
-    console.refused(3, "resume", "orders")
-
-
-def test_a_dry_run_shows_it_and_changes_nothing(project: Project) -> None:
-    console = ran(project)
-    before = console.everything()
-    output = console.done("pause", "orders", "--dry-run")
-    assert (output["changed"], output["dry_run"], output["after"]["paused"]) == (False, True, True)
-    assert "no -> yes" in console.run("pause", "orders", "--dry-run").out
-    assert console.everything() == before
-
-
-def test_a_poller_that_never_ran_or_is_not_configured(project: Project) -> None:
-    project.configure("orders")
-    console = Console(project)
-    console.refused(1, "pause", "orders", "--yes", says="poller run orders --once")
-    console.refused(2, "pause", "ordres", "--yes", says="orders")
-
-
 def test_a_batch_in_hand_is_finished_and_no_other_starts(project: Project) -> None:
     project.configure(
         "orders", handlers=NOTING, poller='batch_size = 2\nlease_ttl = "3s"\nheartbeat_interval = "500ms"'
@@ -110,11 +73,6 @@ def test_a_batch_in_hand_is_finished_and_no_other_starts(project: Project) -> No
         str(n) for n in range(1, state["checkpoint"]["cursor"]["tiebreaker"]["id"] + 1)
     ]
     assert len(project.lines("seen")) < 6
-
-
-def test_the_operator_is_user_and_host_by_default(project: Project) -> None:
-    console = ran(project)
-    assert "@" in console.done("pause", "orders", "--yes")["by"]
 
 
 FAILING = "def handle(batch): raise ValueError('no customer 7')\n"
@@ -154,13 +112,3 @@ def test_what_ends_it_can_be_copied_from_status_and_run(halted: Console) -> None
     assert wanted in halted.run("-c", file, "run", "--once").err
     assert halted.run(*wanted.partition("poller ")[2].split(), "--yes").code == 0
     assert word(halted) != "halted"
-
-
-def test_a_pause_is_shown_once_and_with_what_ends_it(halted: Console) -> None:
-    halted.done("resume", "orders", "--yes")
-    halted.project.environ["POLLER_OPERATOR"] = "ada@desk"
-    halted.done("pause", "orders", "--yes", "--reason", "the warehouse moves")
-    ended = halted.run("run", "--once")
-    assert (ended.code, ended.err.splitlines()[-1].count("paused")) == (3, 1), ended.err
-    assert "paused by ada@desk: the warehouse moves. To go on: poller" in ended.err
-    assert "  next      poller " in halted.run("status").out

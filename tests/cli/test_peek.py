@@ -9,10 +9,9 @@ import pytest
 from rich.cells import cell_len
 
 from tests.cli.console import Console, ran
-from tests.cli.project import NOTING, Project, end
+from tests.cli.project import Project
 from tests.cli.terminal import Terminal
 from tests.support.schemas import validator
-from tests.support.services import wait_until
 
 
 def test_the_next_rows_and_where_they_begin(project: Project) -> None:
@@ -30,16 +29,6 @@ def test_the_next_rows_and_where_they_begin(project: Project) -> None:
     assert console.everything() == before
 
 
-def test_before_the_first_tick_peek_creates_nothing(project: Project) -> None:
-    project.configure("orders")
-    project.insert(1)
-    console = Console(project)
-    assert [row["id"] for row in console.run("peek", "orders", "--json").json["rows"]] == [1]
-    assert console.everything() == []
-    project.execute("DELETE FROM orders")
-    assert "no row after the beginning" in console.run("peek", "orders").out
-
-
 def test_peek_shows_the_bound_only_where_it_is_held(project: Project) -> None:
     console = ran(project)
     assert console.run("peek", "orders").out == "orders: no row after 2026-01-01 00:00:00 / id=5\n"
@@ -50,18 +39,6 @@ def test_peek_shows_the_bound_only_where_it_is_held(project: Project) -> None:
         bound = console.run("peek", "orders", "--json").json["bound"]
         writer.execute("ROLLBACK")
     assert f"(the bound is held by {bound['held_by']}" in held
-
-
-def test_peek_does_not_mind_a_worker(project: Project) -> None:
-    project.configure("orders", handlers=NOTING)
-    project.insert(2)
-    (project.folder / "wait").touch()
-    worker = project.start("run", "--once")
-    wait_until(lambda: project.lines("started"))
-    ended = Console(project).run("peek", "orders", "--json")
-    (project.folder / "wait").unlink()
-    assert end(worker).code == 0
-    assert len(ended.json["rows"]) == 2
 
 
 def test_values_of_every_kind_are_json_and_cannot_steer_a_terminal(project: Project) -> None:
@@ -78,14 +55,6 @@ def test_values_of_every_kind_are_json_and_cannot_steer_a_terminal(project: Proj
     rows = console.run("peek", "orders", "--json").json["rows"]
     assert [row["note"] for row in rows] == ["a\x1b[2Jb", "00ff", "inf", None]
     assert "\x1b" not in console.run("peek", "orders").out
-
-
-def test_a_changed_source_is_not_peeked_at(project: Project) -> None:
-    console = ran(project)
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"'))
-    console.refused(4, "peek", "orders", says="poller rebind orders")
-    console.refused(2, "peek", "orders", "--limit", "0")
 
 
 def filled(project: Project, *notes: str | None) -> Console:

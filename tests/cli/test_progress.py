@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import os
 import re
+from datetime import UTC, datetime
 
 import pexpect
 import pytest
 
 from tests.cli.project import Project
+from tests.cli.terminal import Terminal
 
 STEPS = """
 from pathlib import Path
@@ -111,3 +113,13 @@ def test_in_a_pipe_there_are_plain_log_lines(project: Project, command: tuple[st
     assert "\x1b" not in ended.out + ended.err
     (line,) = [line for line in ended.err.splitlines() if "tick outcome=delivered" in line]
     assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z INFO    orders[-\w]*: tick outcome=delivered rows=30 batches=1", line)
+
+
+def test_a_run_on_a_terminal_shows_the_time_in_utc(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.configure("orders")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    before = datetime.now(UTC)
+    _, shown = Terminal(project, "run", "--once").end()
+    found = re.search(r"(\d\d):\d\d:\d\dZ", shown)
+    assert found is not None, shown
+    assert int(found[1]) in {before.hour, datetime.now(UTC).hour}

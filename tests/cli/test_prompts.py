@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 
-import pytest
-
-from tests.cli.console import Console, ran
+from tests.cli.console import again, ran
 from tests.cli.project import Project
 from tests.cli.terminal import ASKED, Terminal
+from tests.support.cases import each
 
 
 def test_the_name_typed_is_consent_and_the_preview_comes_first(project: Project) -> None:
@@ -23,9 +21,9 @@ def test_the_name_typed_is_consent_and_the_preview_comes_first(project: Project)
     assert "undo" in rest
 
 
-@pytest.mark.parametrize("answer", ["\n", "y\n", "ORDERS\n", "\x04", "\x03"])
+@each("answer", ["\n", "y\n", "ORDERS\n", "\x04", "\x03"])
 def test_anything_else_changes_nothing(project: Project, answer: str) -> None:
-    console = ran(project)
+    console = again(project)
     before = console.everything()
     terminal = Terminal(project, "reset-to-beginning", "orders")
     terminal.answer(answer)
@@ -35,9 +33,9 @@ def test_anything_else_changes_nothing(project: Project, answer: str) -> None:
     assert console.everything() == before
 
 
-@pytest.mark.parametrize("answer", ["\n", "orders\n"])
+@each("answer", ["\n", "orders\n"])
 def test_a_pause_moves_no_checkpoint_and_wants_a_y(project: Project, answer: str) -> None:
-    console = ran(project)
+    console = again(project)
     before = console.everything()
     terminal = Terminal(project, "pause", "orders")
     terminal.child.expect_exact("pause orders? [y/N]: ")
@@ -103,13 +101,3 @@ def test_another_operators_reset_is_shown_and_asked_about(project: Project) -> N
     assert "another operator" in terminal.answer("no\n")
     assert terminal.end()[0] == 3
     assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 4}
-
-
-def test_a_narrow_terminal_cuts_rows_and_a_pipe_does_not(project: Project) -> None:
-    project.configure("orders")
-    project.execute("ALTER TABLE orders ADD COLUMN note")
-    project.execute("INSERT INTO orders VALUES (?, ?, ?)", (1, "2026-01-01 00:00:01", "x" * 90))
-    code, text = Terminal(project, "peek", "orders", columns=50).end()
-    assert code == 0
-    assert max(len(line) for line in re.split(r"\r?\n", text)) <= 50
-    assert "x" * 90 in Console(project).run("peek", "orders").out

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
-import pytest
-
-from tests.cli.console import Console, at_work, deleted, exported, ran
+from tests.cli.console import Console, again, deleted, exported, ran
 from tests.cli.project import Project
+from tests.support.cases import each
 from tests.support.schemas import validator
 from tests.support.waiting import SECRET_NAME, WHY, row_id, waits
 
@@ -99,9 +96,9 @@ def test_a_row_without_a_readable_record_is_listed_and_says_so(project: Project)
     assert "missing" in console.run("quarantine", "show", "orders", "--id", row_id(7)).out
 
 
-@pytest.mark.parametrize("command", ["list", "show", "discard"])
+@each("command", ["list", "show", "discard"])
 def test_what_names_no_row_is_refused(project: Project, command: str) -> None:
-    console = with_rows(project)
+    console = again(project, with_rows)
     if command == "list":
         console.refused(2, "quarantine", "list", "ordres", says="orders")
         return
@@ -160,16 +157,6 @@ def test_one_way_of_naming_rows_is_wanted(project: Project) -> None:
         console.refused(2, "quarantine", "discard", "orders", *words, "--yes", says="one of three ways")
 
 
-def test_it_is_asked_for_and_in_production_with_a_reason(project: Project) -> None:
-    console = with_rows(project)
-    words = ("quarantine", "discard", "orders", "--id", row_id(2))
-    assert "--yes" in console.refused(3, *words)
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace('app_name = "shop"', 'app_name = "shop"\nenvironment = "production"'))
-    assert "--reason TEXT" in console.refused(3, *words, "--yes")
-    assert console.done(*words, "--yes", "--reason", "a test order")["changed"] is True
-
-
 def test_a_row_that_was_not_passed_is_not_discarded(project: Project) -> None:
     console = ran(project)
     project.insert(3)
@@ -180,16 +167,6 @@ def test_a_row_that_was_not_passed_is_not_discarded(project: Project) -> None:
         row_id(2)
     ]
     assert listed(console) == {"aside": [row_id(7)], "pending": []}
-
-
-def test_a_lease_that_is_held_is_broken_only_where_wanted(project: Project) -> None:
-    console = with_rows(project)
-    at_work(console)
-    words = ("quarantine", "discard", "orders", "--id", row_id(2), "--yes")
-    console.refused(3, *words, says="--break-lease")
-    output = console.done(*words, "--break-lease")
-    assert output["starts_after_seconds"] > 0
-    assert record(console, 2)["status"] == "discarded"
 
 
 def test_a_discard_that_was_killed_is_finished_by_the_next(project: Project) -> None:
@@ -213,19 +190,6 @@ def test_rows_of_before_a_reset_are_pending_and_can_be_discarded(project: Projec
     assert "from before the last reset" in console.run("quarantine", "list", "orders").out
     assert console.done("quarantine", "discard", "orders", "--id", row_id(2), "--yes")["changed"] is True
     assert record(console, 2)["status"] == "discarded"
-
-
-def test_other_documents_are_left_as_they_are(project: Project) -> None:
-    console = with_rows(project)
-
-    def documents() -> dict[str, str]:
-        return {one[0]: one[2] for one in console.everything() if len(one) == 3 and row_id(2) not in one[0]}
-
-    others = documents()
-    console.done("quarantine", "discard", "orders", "--id", row_id(2), "--yes")
-    after, state = documents(), "state/shop/orders.json"
-    assert all(after[name] == body for name, body in others.items() if name != state)
-    assert json.loads(others[state])["checkpoint"] == json.loads(after[state])["checkpoint"]
 
 
 # --- a document that is gone -----------------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.console import Console, at_work, changed, ran
+from tests.cli.console import Console, again, changed, ran
 from tests.cli.project import Project
+from tests.support.cases import each
 from tests.support.services import wait_until
 from tests.support.waiting import row_id, waits
 
@@ -59,7 +60,7 @@ def test_a_row_that_waits_already_is_left(project: Project) -> None:
     assert console.everything() == before
 
 
-@pytest.mark.parametrize(
+@each(
     ("pk", "code", "says"),
     [
         (("id=99",), 2, "no row with this key"),
@@ -72,7 +73,7 @@ def test_a_row_that_waits_already_is_left(project: Project) -> None:
     ],
 )
 def test_what_is_no_row_ahead_is_refused(project: Project, pk: tuple[str, ...], code: int, says: str) -> None:
-    console = blocked(project)
+    console = again(project, blocked)
     words = [word for one in pk for word in ("--pk", one)]
     console.refused(code, "quarantine", "add", "orders", *words, "--yes", says=says)
 
@@ -98,21 +99,6 @@ def test_an_older_version_of_the_row_gives_up_its_place(project: Project) -> Non
     assert [row["id"] for row in console.state()["aside"]] == [added["id"]]
     assert "quarantine" not in console.state()
     assert record(console, 2)["status"] == "superseded"
-
-
-def test_under_a_lease_that_is_held_only_where_it_is_broken(project: Project) -> None:
-    console = blocked(project)
-    at_work(console)
-    console.refused(3, *ADD, says="--break-lease")
-    assert console.done(*ADD, "--break-lease")["starts_after_seconds"] > 0
-
-
-def test_what_is_not_agreed_to_writes_no_record(project: Project) -> None:
-    console = blocked(project)
-    console.refused(3, *ADD[:-1], says="--yes")
-    before = console.everything()
-    assert console.done(*ADD, "--dry-run")["dry_run"] is True
-    assert console.everything() == before
 
 
 def test_a_halt_stays_and_the_next_step_is_named(project: Project) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.console import Console, at_work, changed
+from tests.cli.console import Console, changed
 from tests.cli.project import Project
 from tests.support.schemas import validator
 from tests.support.waiting import row_id
@@ -183,30 +183,6 @@ def test_without_a_record_only_the_tables_version_can_be_replayed(project: Proje
     project.execute(f"DELETE FROM poller_documents WHERE name = '{name}'", database="state.db")
     assert "missing" in console.run("quarantine", "replay", "orders", "--all", "--yes").error
     assert outcomes(replay(console, "--all", "--current")) == [(5, "replayed")]
-
-
-def test_it_is_asked_for_and_a_dry_run_hands_nothing_over(project: Project) -> None:
-    console = rejecting(project, 5)
-    mended(project)
-    assert "--yes" in console.run("quarantine", "replay", "orders", "--all").err
-    before = console.everything()
-    output = replay(console, "--all", "--dry-run")
-    assert (output["dry_run"], outcomes(output)) == (True, [(5, "not_tried")])
-    assert "nothing was handed over" in console.run("quarantine", "replay", "orders", "--all", "--dry-run").out
-    assert console.everything() == before
-    assert seen(project) == []
-
-
-def test_not_while_a_worker_has_the_lease_or_it_is_paused(project: Project) -> None:
-    console = rejecting(project, 5)
-    mended(project)
-    at_work(console)
-    console.refused(3, "quarantine", "replay", "orders", "--all", "--yes", says="lease")
-    console.done("reset-to-beginning", "orders", "--break-lease", "--yes")
-    console.done("pause", "orders", "--yes")
-    ended = console.run("quarantine", "replay", "orders", "--all", "--current", "--yes")
-    assert ended.code == 3
-    assert seen(project) == []
 
 
 def test_a_killed_try_is_counted_by_the_replay_that_finds_it(project: Project) -> None:

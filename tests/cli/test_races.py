@@ -90,12 +90,7 @@ CREATING = {"reset-to-checkpoint-gone", "clone-checkpoint", "import"}
 """Where there is no document before, and so nobody at work."""
 ALIKE = {"reset-to-beginning", "reset-to-checkpoint", "import-overwrite", *CREATING}
 """Whose steps are those of another."""
-REMOTE = {
-    "a worker commits",
-    "a worker ends",
-    "another resets",
-    "it is deleted",
-}
+REMOTE = {"a worker commits", "a worker ends", "another resets", "it is deleted"}
 """Who races on Azurite before the change and after it; the others once."""
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.console import Console
 from tests.cli.project import Ended, Project
+from tests.support.cases import each
 
 LOOKS = [
     ("status",),
@@ -66,10 +67,11 @@ def test_a_change_of_it_is_refused_by_name(shop: Project) -> None:
     assert "who may write the file" in ended.error
 
 
-@pytest.mark.parametrize("command", LOOKS)
+@each("command", LOOKS)
 def test_a_store_that_is_not_there_is_not_made_by_looking(project: Project, command: tuple[str, ...]) -> None:
     project.configure("orders")
     project.insert(5)
+    (project.folder / "state.db").unlink(missing_ok=True)
     ended = Console(project).run(*command)
     assert "fault" not in ended.err
     assert (ended.code == 0) == (command[0] != "export-checkpoint")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.cli.console import Console, changed, ran
+from tests.cli.console import Console, again, changed, ran
 from tests.cli.project import Project
+from tests.support.cases import each
 
 
 def test_a_changed_source_is_accepted_with_the_cursor_kept(project: Project) -> None:
@@ -39,14 +38,6 @@ def test_a_cursor_that_means_nothing_in_the_new_source_is_refused(project: Proje
     console = ran(project)
     changed(project, 'pk_columns = ["id"]', 'pk_columns = ["updated_at", "id"]')
     console.refused(4, "rebind", "orders", "--yes", says="reset-to-beginning orders")
-
-
-def test_production_wants_a_reason(project: Project) -> None:
-    console = ran(project)
-    changed(project, 'pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"')
-    project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
-    console.refused(3, "rebind", "orders", "--yes", says="--reason TEXT")
-    assert console.done("rebind", "orders", "--yes", "--reason", "moved")["changed"] is True
 
 
 def test_what_is_skipped_or_comes_again_is_not_claimed_to_be_known(project: Project) -> None:
@@ -99,9 +90,9 @@ TYPOS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "says"), TYPOS, ids=["table", "database", "column"])
+@each(("old", "new", "says"), TYPOS)
 def test_a_source_that_does_not_exist_is_to_be_put_back(project: Project, old: str, new: str, says: str) -> None:
-    console = ran(project)
+    console = again(project)
     changed(project, old, new)
     for command in (("run", "--once"), ("peek", "orders")):
         error = console.run(*command).err
@@ -131,9 +122,3 @@ def test_a_server_that_does_not_answer_is_named_before_a_rebind(project: Project
     ended = console.run("rebind", "orders", "--yes", "--dry-run")
     assert ended.code == 0
     assert "Put it back" in ended.out
-
-
-def test_a_source_that_exists_is_a_matter_of_rebind(project: Project) -> None:
-    console = ran(project)
-    changed(project, 'pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"')
-    assert "Put it back" not in console.run("run", "--once").err

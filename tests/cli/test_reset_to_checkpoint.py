@@ -6,10 +6,9 @@ import json
 import subprocess
 from typing import Any
 
-import pytest
-
-from tests.cli.console import Console, deleted, exported, ran, write
+from tests.cli.console import Console, again, deleted, exported, ran, write
 from tests.cli.project import COMMAND, Project
+from tests.support.cases import each
 
 EXAMPLE = {
     "version": 1,
@@ -39,9 +38,9 @@ def test_an_export_is_gone_back_to(project: Project) -> None:
     assert undone["after"]["cursor"]["tiebreaker"] == {"id": 9}
 
 
-@pytest.mark.parametrize("with_folder", [True, False])
+@each("with_folder", [True, False])
 def test_a_backup_is_named_with_or_without_its_folder(project: Project, with_folder: bool) -> None:
-    console = ran(project)
+    console = again(project)
     backup = console.done("reset-to-beginning", "orders", "--yes")["backup"]
     name = backup if with_folder else backup.rpartition("/")[2]
     assert console.done("reset-to-checkpoint", "orders", name, "--yes")["after"]["cursor"]["tiebreaker"] == {"id": 5}
@@ -55,17 +54,6 @@ def test_a_whole_document_as_the_design_shows_it(project: Project) -> None:
     assert output["after"]["cursor"]["tiebreaker"] == {"id": 3}
     assert output["after"]["fencing_token"] == 43
     assert output["after"]["source_fingerprint"] == output["before"]["source_fingerprint"]
-
-
-def test_the_undo_of_an_undo_names_what_it_skips(project: Project) -> None:
-    console = ran(project)
-    first = console.done("reset-to-cursor", "orders", "--value", "2026-01-01 00:00:00", "--pk", "id=2", "--yes")
-    second = console.undo(first)
-    third = console.undo(second)
-    assert third["after"]["cursor"]["tiebreaker"] == {"id": 2}
-    file = exported(console)
-    console.done("reset-to-beginning", "orders", "--yes")
-    console.refused(3, "reset-to-checkpoint", "orders", file, "--yes", says="2 rows will never be delivered")
 
 
 def test_a_checkpoint_of_another_source_is_refused_naming_both(project: Project) -> None:
@@ -82,20 +70,6 @@ def test_a_checkpoint_of_another_source_is_refused_naming_both(project: Project)
     assert console.run("run", "--once").code == 0
 
 
-def test_after_the_former_source_is_put_back_a_rebind_is_undone(project: Project) -> None:
-    console = ran(project)
-    text = (project.folder / "poller.toml").read_text()
-    before = console.state()
-    project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"'))
-    rebound = console.done("rebind", "orders", "--yes")
-    console.refused(4, "reset-to-checkpoint", "orders", rebound["backup"], "--yes")
-    project.write(text)
-    console.done("reset-to-checkpoint", "orders", rebound["backup"], "--yes", "--allow-skip")
-    assert console.state()["source_fingerprint"] == before["source_fingerprint"]
-    assert console.state()["source"] == before["source"]
-    assert console.run("run", "--once").code == 0
-
-
 def test_a_cursor_of_another_key_is_refused(project: Project) -> None:
     console = ran(project)
     other = json.loads(json.dumps(EXAMPLE))
@@ -104,7 +78,7 @@ def test_a_cursor_of_another_key_is_refused(project: Project) -> None:
     console.refused(4, "reset-to-checkpoint", "orders", file, "--yes", says="key number")
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         "",
@@ -119,7 +93,7 @@ def test_a_cursor_of_another_key_is_refused(project: Project) -> None:
     ],
 )
 def test_a_file_without_a_checkpoint_is_a_usage_error(project: Project, body: str) -> None:
-    console = ran(project)
+    console = again(project)
     path = project.folder / "bad.json"
     path.write_bytes(body.encode("utf-8", "surrogatepass"))
     console.refused(2, "reset-to-checkpoint", "orders", str(path), "--yes", says="bad.json")
@@ -167,19 +141,9 @@ def test_a_deleted_document_is_put_back_with_a_higher_token(project: Project) ->
     assert json.loads(console.run("run", "--once", "--json").out.splitlines()[-1])["outcome"] == "held_elsewhere"
 
 
-def test_an_export_alone_makes_the_document_of_a_new_poller(project: Project) -> None:
-    console = ran(project)
-    file = exported(console)
-    deleted(console)
-    output = console.done("reset-to-checkpoint", "orders", file, "--yes", "--token-at-least", "7")
-    assert output["after"]["fencing_token"] == 7
-    assert output["after"]["cursor"]["tiebreaker"] == {"id": 5}
-    assert console.state()["source"]["table"] == "orders"
-
-
-@pytest.mark.parametrize("body", ["", "half a docu", '{"version": 1}', '{"other": "thing"}'])
+@each("body", ["", "half a docu", '{"version": 1}', '{"other": "thing"}'])
 def test_an_unreadable_document_is_replaced_and_its_bytes_are_kept(project: Project, body: str) -> None:
-    console = ran(project)
+    console = again(project)
     file = exported(console)
     console.put(body)
     assert console.run("run", "--once").code == 1
@@ -205,15 +169,6 @@ def test_a_newer_versions_document_is_never_overwritten(project: Project) -> Non
     newer: dict[str, Any] = {**console.state(), "version": 2}
     console.put(json.dumps(newer))
     console.refused(1, "reset-to-checkpoint", "orders", file, "--yes", says="Upgrade poller")
-
-
-def test_a_dry_run_of_putting_back_changes_nothing(project: Project) -> None:
-    console = ran(project)
-    file = exported(console)
-    deleted(console)
-    before = console.everything()
-    assert console.done("reset-to-checkpoint", "orders", file, "--dry-run")["changed"] is False
-    assert console.everything() == before
 
 
 # --- what cannot be ------------------------------------------------------------------------------------------------
@@ -312,17 +267,17 @@ def test_an_older_copy_put_back_goes_on_above_the_exports_token(project: Project
     assert console.undo(output)["after"]["fencing_token"] > output["after"]["fencing_token"]
 
 
-@pytest.mark.parametrize("token", [2**53 + 1, 10**30])
+@each("token", [2**53 + 1, 10**30])
 def test_a_token_that_no_export_holds_is_refused(project: Project, token: int) -> None:
-    console = ran(project)
+    console = again(project)
     export = console.run("export-checkpoint", "orders").json
     file = write(project.folder / "high.json", json.dumps({**export, "fencing_token": token}))
     console.refused(2, "reset-to-checkpoint", "orders", file, "--yes", says="fencing_token")
 
 
-@pytest.mark.parametrize(("part", "field"), [("lease", "fencing_token"), ("checkpoint", "generation")])
+@each(("part", "field"), [("lease", "fencing_token"), ("checkpoint", "generation")])
 def test_a_document_at_the_highest_token_is_exported_not_restored(project: Project, part: str, field: str) -> None:
-    console = ran(project)
+    console = again(project)
     whole = console.state()
     console.edit(**{part: {field: HIGHEST}})
     document = write(project.folder / "high.json", console.document())
@@ -341,9 +296,9 @@ def test_an_impossible_token_does_not_spoil_what_is_restored(project: Project) -
     assert console.done("reset-to-checkpoint", "orders", file, "--yes")["after"]["fencing_token"] < 10
 
 
-@pytest.mark.parametrize("command", [("reset-to-beginning", "orders"), ("reset-to-checkpoint", "orders", "kept.json")])
+@each("command", [("reset-to-beginning", "orders"), ("reset-to-checkpoint", "orders", "kept.json")])
 def test_no_operators_change_leaves_an_unreadable_document(project: Project, command: tuple[str, ...]) -> None:
-    console = ran(project)
+    console = again(project)
     file = exported(console)
     console.edit(lease={"fencing_token": HIGHEST})
     stands = console.document()
@@ -352,11 +307,9 @@ def test_no_operators_change_leaves_an_unreadable_document(project: Project, com
     assert "could not be read again" in ended.error
 
 
-@pytest.mark.parametrize(
-    "change", [{"last_successful_batch_id": "b" * 5000}, {"metadata": json.loads('{"a":' * 63 + "1" + "}" * 63)}]
-)
+@each("change", [{"last_successful_batch_id": "b" * 5000}, {"metadata": json.loads('{"a":' * 63 + "1" + "}" * 63)}])
 def test_an_export_that_no_document_can_hold_is_refused(project: Project, change: dict[str, object]) -> None:
-    console = ran(project)
+    console = again(project)
     export = {**console.run("export-checkpoint", "orders").json, **change}
     file = write(project.folder / "wide.json", json.dumps(export))
     ended = console.run("reset-to-checkpoint", "orders", file, "--yes")

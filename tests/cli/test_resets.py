@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
-from tests.cli.console import STATE, Console, ran
+from tests.cli.console import STATE, Console, again, changed, ran
 from tests.cli.databases import configure
 from tests.cli.project import NOTING, Project, end
+from tests.support.cases import each
 from tests.support.services import wait_until
+from tests.support.waiting import waits
 
 VALUE = ("--value", "2026-01-01T00:00:00", "--pk", "id=2")
 
@@ -75,22 +78,6 @@ def test_an_undo_works_after_a_worker_went_on(project: Project) -> None:
     assert json.loads(console.run("run", "--once", "--json").out.splitlines()[-1])["rows"] == 3
 
 
-def test_rows_are_not_skipped_unless_that_is_allowed(project: Project) -> None:
-    console = ran(project)
-    console.done("reset-to-beginning", "orders", "--yes")
-    line = console.refused(3, "reset-to-cursor", "orders", *VALUE, "--yes", says="2 rows will never be delivered")
-    assert "--allow-skip" in line
-    output = console.done("reset-to-cursor", "orders", *VALUE, "--yes", "--allow-skip")
-    assert output["effect"]["skipped"] == 2
-
-
-def test_a_cursor_under_which_rows_may_appear_counts_as_skipping(project: Project) -> None:
-    console = ran(project)
-    future = ("reset-to-cursor", "orders", "--value", "2999-01-01T00:00:00", "--pk", "id=1", "--yes")
-    console.refused(3, *future, says="rows that appear up to the new cursor")
-    assert console.done(*future, "--allow-skip")["effect"]["open_ended"] is True
-
-
 def test_without_a_count_only_a_way_forward_counts_as_skipping(project: Project) -> None:
     console = ran(project)
     exported = str(project.folder / "at-5.json")
@@ -121,12 +108,6 @@ def test_without_a_count_only_a_way_forward_counts_as_skipping(project: Project)
 )
 def test_a_cursor_that_cannot_be_is_a_usage_error(project: Project, arguments: tuple[str, ...], says: str) -> None:
     ran(project).refused(2, "reset-to-cursor", "orders", *arguments, "--yes", says=says)
-
-
-def test_a_table_that_cannot_be_read_is_no_usage_error(project: Project) -> None:
-    console = ran(project)
-    project.execute("DROP TABLE orders")
-    console.refused(1, "reset-to-cursor", "orders", *VALUE, "--yes", says="orders")
 
 
 def test_times_with_and_without_zone_mean_the_same_moment(project: Project, postgres_db: str) -> None:
@@ -209,6 +190,40 @@ def test_production_wants_a_reason(project: Project) -> None:
     console.done("reset-to-checkpoint", "orders", reset["backup"], "--confirm", "orders")
 
 
+def source_changed(console: Console) -> None:
+    changed(console.project, 'pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"')
+
+
+def rows_wait(console: Console) -> None:
+    with console.store() as store:
+        waits(store, pending=[2])
+
+
+@each(
+    ("prepare", "command"),
+    [
+        (source_changed, ("rebind", "orders")),
+        (rows_wait, ("quarantine", "discard", "orders", "--all")),
+        (lambda _: None, ("checkpoint", "clone", "orders", "orders-v2", "--overwrite")),
+    ],
+)
+def test_production_wants_a_reason_if_something_is_lost(
+    project: Project, prepare: Callable[[Console], None], command: tuple[str, ...]
+) -> None:
+    """A clone that is new, a pause and rows that are delivered once more lose nothing."""
+    console = again(project, in_production)
+    prepare(console)
+    console.refused(3, *command, "--yes", says="--reason TEXT")
+    assert console.done(*command, "--yes", "--reason", "new prices")["changed"] is True
+
+
+def in_production(project: Project) -> Console:
+    console = ran(project)
+    project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
+    assert console.done("checkpoint", "clone", "orders", "orders-v2", "--yes")["changed"] is True
+    return console
+
+
 TIES = [(n, f"2026-04-07 01:23:{n // 10:02d}.000") for n in range(1, 31)]
 """Ten rows on each second, but nine on the first."""
 
@@ -221,12 +236,9 @@ def shop(project: Project) -> Console:
     return console
 
 
-@pytest.mark.parametrize(
-    "typed",
-    ["2026-04-07 01:23:02", "2026-04-07T01:23:02", "2026-04-07 01:23:02.0", "2026-04-07T01:23:02.000000"],
-)
+@each("typed", ["2026-04-07 01:23:02", "2026-04-07T01:23:02", "2026-04-07 01:23:02.0", "2026-04-07T01:23:02.000000"])
 def test_the_rows_behind_the_named_one_come_again_and_no_other(project: Project, typed: str) -> None:
-    console = shop(project)
+    console = again(project, shop)
     output = console.done("reset-to-cursor", "orders", "--value", typed, "--pk", "id=25", "--yes")
     assert output["after"]["cursor"]["value"] == "2026-04-07 01:23:02.000"
     assert output["effect"]["redelivered"] == 5
@@ -280,7 +292,7 @@ def numbered(project: Project) -> Console:
     return console
 
 
-@pytest.mark.parametrize("command", [("status",), ("peek", "orders"), ("run", "--once"), ("check",)])
+@each("command", [("status",), ("peek", "orders"), ("run", "--once"), ("check",)])
 def test_a_document_with_a_key_that_no_column_holds(numbered: Console, command: tuple[str, ...]) -> None:
     ended = numbered.run(*command)
     shown = ended.out + ended.err

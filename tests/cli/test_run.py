@@ -15,23 +15,6 @@ from tests.cli.project import NOTING, Project, end
 from tests.support.services import wait_until
 
 
-def test_once_delivers_what_is_there(project: Project) -> None:
-    project.configure("orders", handlers=NOTING, poller="batch_size = 10")
-    project.insert(25)
-    assert project.run("run", "--once").code == 0
-    assert [line.split()[1] for line in project.lines("seen")] == [str(n) for n in range(1, 26)]
-    assert project.run("run", "--once").code == 0
-    assert len(project.lines("seen")) == 25
-
-
-def test_only_the_named_pollers_run(project: Project) -> None:
-    project.configure("orders", "invoices", handlers=NOTING)
-    project.insert(1, table="orders")
-    project.insert(1, table="invoices")
-    assert project.run("run", "invoices", "--once").code == 0
-    assert project.lines("seen") == ["invoices 1 1"]
-
-
 def test_one_pollers_error_does_not_keep_the_others_from_working(project: Project) -> None:
     project.configure("orders", "invoices", handlers=NOTING)
     project.insert(2, table="invoices")
@@ -40,15 +23,6 @@ def test_one_pollers_error_does_not_keep_the_others_from_working(project: Projec
     assert ended.code == 1
     assert "orders" in ended.err
     assert len(project.lines("seen")) == 2
-
-
-def test_exit_codes_of_several_pollers_follow_the_precedence(project: Project) -> None:
-    project.configure("orders", "invoices", handlers="def handle(batch): raise ValueError('no')")
-    project.insert(1, table="orders")
-    assert project.run("run", "--once").code == 1
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace("handlers:handle", "handlers:other", 1))
-    assert project.run("run", "--once").code == 2
 
 
 def test_json_lines_stand_alone_on_stdout_though_a_handler_prints(project: Project) -> None:
@@ -84,8 +58,10 @@ def test_a_poller_follows_its_schedule_for_ever(project: Project) -> None:
     assert {json.loads(line)["event"] for line in ended.out.splitlines()} >= {"tick", "batch_committed"}
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("number", "isolation"),
+    [(signal.SIGTERM, "thread"), (signal.SIGTERM, "process"), (signal.SIGINT, "process"), (signal.SIGHUP, "thread")],
+)
 def test_a_signal_commits_the_batch_in_hand_and_starts_no_other(
     project: Project, number: signal.Signals, isolation: str
 ) -> None:
@@ -150,20 +126,6 @@ def test_until_idle_that_is_stopped_says_that_it_is_not_done(project: Project) -
     (project.folder / "wait").unlink()
     assert end(process).code == 1
     assert len(project.lines("seen")) == 2
-
-
-def test_once_leaves_a_poller_that_another_works_on(project: Project) -> None:
-    project.configure("orders", handlers=NOTING)
-    project.insert(3)
-    (project.folder / "wait").touch()
-    first = project.start("run", "--once")
-    wait_until(lambda: project.lines("started"))
-    second = project.run("run", "--once", "--json")
-    assert second.code == 0
-    assert [event["outcome"] for event in second.events if event["event"] == "tick"] == ["held_elsewhere"]
-    (project.folder / "wait").unlink()
-    assert end(first).code == 0
-    assert len(project.lines("seen")) == 3
 
 
 def test_a_poller_that_needs_a_fix_is_reported_and_others_go_on(project: Project) -> None:
@@ -258,9 +220,3 @@ def test_until_idle_ends_and_counts_the_rows_left_aside(project: Project) -> Non
     )
     (tick,) = [e for e in project.run("run", "--until-idle", "--json").events if e["event"] == "tick"]
     assert (tick["outcome"], tick["aside"], tick["quarantined"]) == ("idle", 1, 1)
-
-
-def test_until_idle_without_rows_aside_says_nothing_of_any(project: Project) -> None:
-    project.configure("orders", handlers=NOTING)
-    project.insert(5)
-    assert "quarantine list" not in project.run("run", "--until-idle").err

@@ -6,12 +6,12 @@ import re
 import signal
 import socket
 import subprocess
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.cli.project import NOTING, Project, end
+from tests.support.cases import each
 from tests.support.http import Received, received, request, send
 from tests.support.services import wait_until
 
@@ -92,7 +92,7 @@ def test_with_a_token_details_need_it(project: Project) -> None:
     assert TOKEN not in ended.out + ended.err
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "environ", "says"),
     [
         (
@@ -127,23 +127,13 @@ def test_what_would_be_open_or_wrong_is_refused_at_the_start(
     project.configure("orders", handlers=NOTING)
     project.insert(1)
     (project.folder / "open").write_text(TOKEN)
-    project.environ.update(environ)
+    project.environ = dict(environ)
 
     ended = end(project.start("run", "--once", *options))
 
     assert ended.code == 2
     assert says in ended.error
     assert project.lines("seen") == [], "nothing was delivered"
-
-
-def test_a_port_in_use_is_an_error_of_one_line(project: Project) -> None:
-    project.configure("orders", handlers=NOTING)
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-        ended = end(project.start("run", "--http", str(port)))
-
-    assert ended.code == 2
-    assert f"--http {port}: nothing can listen there: Address already in use" in ended.error
 
 
 def test_another_address_is_served_with_a_token(project: Project) -> None:

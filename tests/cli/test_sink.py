@@ -5,9 +5,8 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-import pytest
-
 from tests.cli.project import Project
+from tests.support.cases import each
 
 
 def test_what_is_printed_makes_the_tables(project: Project) -> None:
@@ -21,7 +20,7 @@ def test_what_is_printed_makes_the_tables(project: Project) -> None:
     assert not (project.folder / "shop.db").exists(), "it connects to nothing"
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "own"),
     [("postgresql://", "BYTEA"), ("mysql://h/d", "ENGINE=InnoDB"), ("mariadb+pymysql://h/d", "LONGBLOB")],
 )
@@ -31,7 +30,7 @@ def test_each_database_has_its_own_statements(project: Project, url: str, own: s
     assert own in fence + applied
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "message"),
     [
         ("oracle://scott:tiger@h/d", "A sink in oracle cannot be fenced"),

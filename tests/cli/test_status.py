@@ -13,157 +13,17 @@ from poller.backfill.watch import Watcher
 from poller_cli.output.sparkline import History
 from poller_cli.output.watch_screen import screen as look_of
 from poller_cli.session import Session
-from tests.cli.console import Console, at_work, ran, word
-from tests.cli.project import NOTING, Project, end
+from tests.cli.console import Console, again, ran
+from tests.cli.project import Project
+from tests.support.cases import each
 from tests.support.schemas import validator
-from tests.support.services import free_port, wait_until
-
-FIELDS = frozenset(
-    [
-        "name",
-        "app_name",
-        "paused",
-        "halted",
-        "cursor",
-        "checkpoint_updated_at",
-        "lease",
-        "lag_seconds",
-        "pending",
-        "bound",
-        "attempts",
-        "last_error",
-    ]
-)
-
-
-def test_a_poller_that_never_ran(project: Project) -> None:
-    project.configure("orders")
-    project.insert(3)
-    ended = project.run("status", "--json")
-    assert ended.code == 0
-    (status,) = ended.json["pollers"]
-    assert status.keys() >= FIELDS
-    assert (status["exists"], status["cursor"], status["pending"]) == (False, None, 3)
-    assert status["lease"]["fencing_token"] == 0
-    assert project.execute("SELECT count(*) FROM orders") == [(3,)]
-    again = project.run("status", "--json").json["pollers"][0]
-    assert again["exists"] is False, "looking must not create the document"
-
-
-def test_a_poller_that_delivered_everything(project: Project) -> None:
-    project.configure("orders")
-    project.insert(5)
-    assert project.run("run", "--once").code == 0
-    (status,) = project.run("status", "--json").json["pollers"]
-    assert status["cursor"] == {"kind": "timestamp+pk", "value": "2026-01-01 00:00:00", "tiebreaker": {"id": 5}}
-    assert (status["pending"], status["attempts"], status["last_error"]) == (0, 0, None)
-    assert (status["lease"]["owner_id"], status["lease"]["fencing_token"], status["lease"]["live"]) == (None, 1, False)
-    assert status["checkpoint_updated_at"].endswith("Z")
-    project.insert(2)
-    (status,) = project.run("status", "--json").json["pollers"]
-    assert status["pending"] == 2
-    assert status["lag_seconds"] > 0
-
-
-def test_who_holds_the_lease_and_for_how_long(project: Project) -> None:
-    project.configure("orders", handlers=NOTING)
-    project.insert(2)
-    (project.folder / "wait").touch()
-    worker = project.start("run", "--once")
-    wait_until(lambda: project.lines("started"))
-    lease = project.run("status", "--json").json["pollers"][0]["lease"]
-    screen = project.run("status").out
-    (project.folder / "wait").unlink()
-    assert end(worker).code == 0
-    assert lease["live"] is True
-    assert lease["owner_id"].startswith("shop/")
-    assert 0 < lease["expires_in_seconds"] <= 65
-    assert "working" in screen
-    assert lease["owner_id"] in screen
-
-
-def test_why_a_batch_fails(project: Project) -> None:
-    refuses = "def handle(batch): raise ValueError('no such customer')"
-    project.configure("orders", handlers=refuses, poller="retry_backoff = '1ms'")
-    project.insert(2)
-    assert project.run("run", "--once").code == 1
-    assert project.run("run", "--once").code == 1
-    ended = project.run("status", "--json")
-    (status,) = ended.json["pollers"]
-    assert ended.code == 0
-    assert status["attempts"] == 2
-    assert (status["last_error"]["type"], status["last_error"]["message"]) == ("ValueError", "no such customer")
-    assert "no such customer" in project.run("status").out
-
-
-def test_a_halted_poller_says_so_and_runs_no_more(project: Project) -> None:
-    project.configure(
-        "orders", handlers="def handle(batch): raise ValueError('no')", poller="max_attempts = 1\non_poison = 'halt'"
-    )
-    project.insert(1)
-    assert project.run("run", "--once").code == 1
-    assert project.run("run", "--once").code == 1
-    ended = project.run("status", "--json")
-    assert ended.code == 0
-    assert ended.json["pollers"][0]["halted"] is True
-    screen = project.run("status").out
-    assert "halted" in screen
-    assert "row orders/id=1/2026-01-01_00:00:00 failed once: ValueError" in screen
-
-
-def test_the_document_is_shown_when_the_database_is_away(project: Project) -> None:
-    project.configure("orders")
-    project.insert(4)
-    assert project.run("run", "--once").code == 0
-    (project.folder / "shop.db").unlink()
-    ended = project.run("status", "--json")
-    (status,) = ended.json["pollers"]
-    assert ended.code == 1
-    assert status["cursor"]["tiebreaker"] == {"id": 4}
-    assert status["pending"] is None
-    assert "shop.db" in status["error"]
-    assert "shop.db" in ended.error
-    screen = project.run("status", "-v")
-    assert "id=4" in screen.out
-    assert re.search(r"^orders  source away +unhealthy$", screen.out, re.MULTILINE)
-    assert screen.code == 1
-
-
-def test_an_unreachable_store_is_reported_for_each_poller(project: Project) -> None:
-    project.configure("orders", "invoices")
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace('store = "sql"', 'store = "blob"'))
-    endpoint = f"http://127.0.0.1:{free_port()}/devstoreaccount1"
-    project.environ["AzureWebJobsStorage"] = (
-        f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=aGVsbG8=;BlobEndpoint={endpoint};"
-    )
-    ended = project.run("status", "--json")
-    assert ended.code == 1
-    assert [bool(status["error"]) for status in ended.json["pollers"]] == [True, True]
-    assert "aGVsbG8=" not in ended.out + ended.err
-
-
-def test_only_the_named_pollers_are_shown(project: Project) -> None:
-    project.configure("orders", "invoices")
-    names = [status["name"] for status in project.run("status", "invoices", "--json").json["pollers"]]
-    assert names == ["invoices"]
-    assert project.run("status", "orders", "orders", "--json").json["pollers"][0]["name"] == "orders"
-
-
-def test_what_a_row_holds_cannot_steer_the_terminal(project: Project) -> None:
-    project.configure("orders", handlers="def handle(batch): raise ValueError('\\x1b[2Jgone\\x07')")
-    project.insert(1)
-    ended = project.run("run", "--once")
-    assert "\x1b" not in ended.err.partition("Traceback")[0].splitlines()[-1]
-    assert "\x1b" not in project.run("status").out
-
 
 UNKNOWN = {"exists": None, "cursor": None, "paused": None, "halted": None, "attempts": None}
 
 
-@pytest.mark.parametrize("body", ["not JSON", '{"version": 2, "poller_name": "orders"}'])
+@each("body", ["not JSON", '{"version": 2, "poller_name": "orders"}'])
 def test_of_a_document_that_cannot_be_read_nothing_is_claimed(project: Project, body: str) -> None:
-    console = ran(project)
+    console = again(project)
     console.put(body)
     ended = console.run("status", "--json")
     validator("status").validate(ended.json)
@@ -185,9 +45,9 @@ def test_of_a_document_that_cannot_be_read_nothing_is_claimed(project: Project, 
     assert "cursor  not known" in file.getvalue()
 
 
-@pytest.mark.parametrize("command", ["status", "peek", "check", "run"])
+@each("command", ["status", "peek", "check", "run"])
 def test_a_document_that_was_deleted_is_no_poller_that_never_ran(project: Project, command: str) -> None:
-    console = ran(project)
+    console = again(project)
     console.done("pause", "orders", "--yes")
     project.execute("DELETE FROM poller_documents WHERE name LIKE 'state/%'", database="state.db")
     ended = project.run(command, "orders", *["--once"] * (command == "run"))
@@ -257,43 +117,6 @@ def test_a_narrow_terminal_breaks_lines_between_words(project: Project) -> None:
             assert len(line) <= 40 or len(line.split()) == 1 or "->" in line, line
             cut = [word for word in line.split() if word not in words and not re.search(r"\d", word)]
             assert cut == [], line
-
-
-def test_a_lease_that_an_operator_keeps_is_nobodys_work(project: Project) -> None:
-    console = ran(project)
-    at_work(console)
-    assert word(console) == "working"
-    project.environ["POLLER_OPERATOR"] = "ada@desk"
-    console.done("reset-to-beginning", "orders", "--yes", "--break-lease")
-    assert word(console) == "reserved"
-    screen = console.run("status").out
-    assert "Reserved for ada@desk for up to " in screen
-    assert "operator/" not in screen
-    console.edit(lease=console.state()["lease"] | {"ttl_seconds": 1e300})
-    assert "Reserved for ada@desk for up to more than 1,000 years" in console.run("status").out
-
-
-@pytest.mark.parametrize(("kept", "expected"), [(False, "pausing"), (True, "paused")])
-def test_a_paused_poller_is_pausing_while_its_batch_is_in_hand(project: Project, kept: bool, expected: str) -> None:
-    console = ran(project)
-    console.done("pause", "orders", "--yes")
-    assert word(console) == "paused"
-    at_work(console, "operator/ada@desk/1234abcd", kept=kept)
-    assert word(console) == expected
-
-
-def test_a_pause_under_a_real_batch(project: Project) -> None:
-    project.configure("orders", handlers=NOTING)
-    project.insert(3)
-    (project.folder / "wait").touch()
-    worker = project.start("run", "--once")
-    wait_until((project.folder / "started").exists)
-    console = Console(project)
-    console.done("pause", "orders", "--yes")
-    assert word(console) == "pausing"
-    (project.folder / "wait").unlink()
-    assert end(worker).code == 0
-    assert word(console) == "paused"
 
 
 @pytest.mark.parametrize("how", ["created", "reset", "put back"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -29,10 +28,6 @@ def cursor(number: int) -> dict[str, Any]:
 def waiting(number: int, **fields: Any) -> dict[str, Any]:
     facts = {"id": f"{number:016x}", "pk": f"p{number}", "key": f"k{number}", "cursor": cursor(number), "at": number}
     return {**facts, "since": f"2026-04-07T01:23:{number:02d}Z", "failures": 1, **fields}
-
-
-def in_a_minute() -> str:
-    return (datetime.now(UTC) + timedelta(seconds=60)).isoformat()
 
 
 @pytest.fixture
@@ -68,33 +63,6 @@ def next_step(console: Console) -> str:
     return re.sub(r"poller -c \S+ ", "poller ", line.removeprefix("next "))
 
 
-def test_when_a_call_that_failed_is_made_again(shop: Console) -> None:
-    at = (datetime.now(UTC) + timedelta(seconds=200)).replace(microsecond=0, tzinfo=None)
-    shop.edit(delivery={"attempts": 4, "failures": 4, "last_error": ERROR, "retry_at": f"{at.isoformat()}Z"})
-    assert word(shop) == "failing"
-    assert failing(shop)["retry_at"] == f"{at.isoformat()}.000000Z"
-
-
-def test_a_time_of_a_clock_that_was_ahead_is_the_next_tick(shop: Console) -> None:
-    shop.edit(delivery={"attempts": 1, "failures": 1, "last_error": ERROR, "retry_at": "2100-04-07T03:12:05Z"})
-    assert "why Failing, 1 call failed; next try with the next tick." in lines(shop)
-    assert failing(shop)["retry_at"] is None
-
-
-def test_a_time_that_is_over_is_the_next_tick(shop: Console) -> None:
-    shop.edit(delivery={"attempts": 1, "failures": 1, "last_error": ERROR, "retry_at": "2026-01-01T00:00:00Z"})
-    assert "why Failing, 1 call failed; next try with the next tick." in lines(shop)
-    assert failing(shop)["retry_at"] is None
-
-
-def test_a_failure_that_an_older_version_left_counts_for_nothing(shop: Console) -> None:
-    window(shop, 7, last_error=None, failures=3, retry_at=in_a_minute())
-    shop.edit(checkpoint={"generation": 1})
-    assert word(shop) == "behind"
-    found = failing(shop)
-    assert (found["failures"], found["retry_at"], found["searched_up_to"]) == (0, None, None)
-
-
 def test_where_the_row_that_fails_is_searched_for(shop: Console) -> None:
     window(shop, 7, failures=1)
     assert word(shop) == "failing"
@@ -127,29 +95,6 @@ def test_rows_that_wait_are_counted(shop: Console) -> None:
     assert (found["aside"], found["quarantined"]) == (3, 1)
 
 
-def test_what_was_aside_before_a_reset_waits_for_a_person(shop: Console) -> None:
-    shop.edit(aside=[waiting(1, generation=7)])
-    assert (failing(shop)["aside"], failing(shop)["quarantined"]) == (0, 1)
-
-
-def test_a_full_quarantine_is_named_and_is_an_error_of_check(shop: Console) -> None:
-    changed(shop.project, "[pollers.orders]", '[pollers.orders]\non_poison = "quarantine"\nmax_quarantined = 2')
-    shop.edit(quarantine=[waiting(1)])
-    assert word(shop) == "quarantined"
-    one = next(one for one in checks(shop) if one["check"] == "delivery")
-    assert (one["severity"], one["message"]) == ("warn", "1 row in quarantine waits for a person.")
-    shop.edit(quarantine=[waiting(1), waiting(2)])
-    assert word(shop) == "quarantine full"
-    assert "why Quarantine is full (2 of 2): the next row that fails blocks." in lines(shop)
-    one = next(one for one in checks(shop) if one["check"] == "delivery")
-    assert (one["severity"], one["fix"]) == ("error", "poller quarantine list orders")
-
-
-def checks(console: Console) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = console.run("check", "orders", "--json").json["pollers"][0]["findings"]
-    return found
-
-
 def test_watch_shows_the_same(shop: Console) -> None:
     window(shop, 6, failures=2)
     shop.edit(aside=[waiting(1)])
@@ -160,20 +105,6 @@ def test_watch_shows_the_same(shop: Console) -> None:
     shown = " ".join(screen.export_text().split())
     said = "why Failing, 2 calls failed; next try with the next tick. ValueError: no such customer at id=6"
     assert said in shown
-
-
-def test_history_shows_what_became_of_rows_that_waited(shop: Console) -> None:
-    change = {
-        "id": "c1",
-        "kind": "quarantine-discard",
-        "by": "ada",
-        "reason": "a test order",
-        "at": "2100-04-07T01:00:00Z",
-    }
-    shop.edit(control={"last_change": {**change, "before": {"quarantined": 2}, "after": {"quarantined": 1}}})
-    shown = shop.run("history", "orders").out
-    assert "quarantine-discard c1  by ada: a test order" in shown
-    assert "quarantined 2 -> 1" in shown
 
 
 def test_once_a_row_worked_the_search_goes_on_behind_it(shop: Console) -> None:

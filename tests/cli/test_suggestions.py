@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shutil
 
-import pytest
-
 from poller_cli.main import build
 from poller_cli.terminal.suggestions import instead
 from tests.cli.console import Console, ran
 from tests.cli.project import Project
+from tests.support.cases import each
 
 COMMANDS = list(build().commands)
 
 
-@pytest.mark.parametrize(
+@each(
     ("word", "meant"),
     [
         ("rewind", "poller reset"),
@@ -39,20 +38,9 @@ def test_a_word_that_is_no_command_leads_to_one(project: Project, word: str, mea
     assert ended.error == f"poller: no command {word!r}. Did you mean: {meant}? See: poller --help"
 
 
-def test_without_a_guess_the_page_is_named(project: Project) -> None:
-    assert Console(project).run("nonsense").error == "poller: no command 'nonsense'. See: poller --help"
-    assert Console(project).run("quarantine", "lst").error == "poller: no command 'lst'. See: poller quarantine --help"
-
-
-@pytest.mark.parametrize(
+@each(
     ("word", "never"),
-    [
-        ("start", "pause"),
-        ("unpause", "pause"),
-        ("stop", "resume"),
-        ("rest", "resume"),
-        ("begin", "reset-to-beginning"),
-    ],
+    [("start", "pause"), ("unpause", "pause"), ("stop", "resume"), ("rest", "resume"), ("begin", "reset-to-beginning")],
 )
 def test_no_word_leads_to_its_opposite(word: str, never: str) -> None:
     assert never not in instead(word, COMMANDS)
@@ -64,18 +52,6 @@ def test_whatever_is_suggested_is_a_command() -> None:
     found = {one.partition(" ")[0] for meant in _MEANT.values() for one in meant}
     assert found <= {*COMMANDS, "--version"}
     assert not {word for words in _MEANT for word in words} & set(COMMANDS)
-
-
-def test_the_command_alone_is_the_status_of_this_folder(project: Project) -> None:
-    console = ran(project)
-    assert console.run().out.startswith("orders  idle\n")
-    assert console.run("--json").json["pollers"][0]["word"] == "idle"
-
-
-def test_without_a_configuration_it_says_what_to_type_first(project: Project) -> None:
-    out = project.run().out
-    assert out.startswith("There is no poller.toml here. To write one: poller init; to see it work: poller demo.")
-    assert "\nLook     status, watch " in out
 
 
 def test_a_word_names_no_file_of_an_earlier_command(project: Project) -> None:

@@ -26,25 +26,6 @@ def ended(project: Project, *arguments: str) -> Ended:
     return done
 
 
-def test_every_kind_of_document_is_kept_in_a_table(shop: Project) -> None:
-    first = ended(shop, "check", "--json").json["pollers"][0]["findings"]
-    assert any("does not exist yet" in one["message"] for one in first if one["check"] == "table"), first
-    assert ended(shop, "run", "--once", "--json").events
-    status = ended(shop, "status", "--json").json["pollers"][0]
-    assert status["cursor"]["tiebreaker"] == {"id": 3}
-    ended(shop, "pause", "orders", "--yes")
-    ended(shop, "resume", "orders", "--yes")
-    ended(shop, "export-checkpoint", "orders", "kept.json")
-    ended(shop, "reset-to-beginning", "orders", "--yes")
-    ended(shop, "reset-to-checkpoint", "orders", "kept.json", "--yes", "--allow-skip")
-    ended(shop, "clone-checkpoint", "orders", "copy", "--yes")
-    changes = [one["kind"] for one in ended(shop, "history", "orders", "--json").json["records"]]
-    assert {"pause", "resume", "reset-to-beginning", "reset-to-checkpoint"} <= set(changes)
-    found = ended(shop, "check", "--json").json["pollers"][0]["findings"]
-    assert next(one["message"] for one in found if one["check"] == "table").endswith("exists")
-    assert [one for one in found if one["check"] in {"listing", "changing"}] == []
-
-
 def test_a_checkpoint_moves_from_a_database_to_a_table(shop: Project) -> None:
     text = (shop.folder / "poller.toml").read_text()
     head, _, rest = text.partition('store = "table"\n')

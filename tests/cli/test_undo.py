@@ -14,8 +14,9 @@ from poller.admin.change import Preview
 from poller.admin.changes import Changes
 from poller.admin.refusals import Refused, WrongArgument
 from poller.admin.undo import undo_of
-from tests.cli.console import Console, at_work, changed, deleted, exported, ran
+from tests.cli.console import Console, again, at_work, changed, deleted, exported, ran
 from tests.cli.project import Project
+from tests.support.cases import each
 from tests.support.schemas import validator
 from tests.support.waiting import row_id, waits
 
@@ -221,9 +222,9 @@ def test_a_first_checkpoint_has_nothing_before_it(project: Project) -> None:
     console.refused(3, "undo", "orders", "--yes", says="nothing before it")
 
 
-@pytest.mark.parametrize("which", ["ffffffff", "", "no such"])
+@each("which", ["ffffffff", "", "no such"])
 def test_what_names_no_change_is_refused(project: Project, which: str) -> None:
-    console = ran(project)
+    console = again(project)
     console.done("pause", "orders", "--yes")
     console.refused(2, "undo", "orders", "--change", which, "--yes", says="undo orders --list")
 
@@ -259,10 +260,7 @@ def test_the_former_source_is_wanted_first(project: Project) -> None:
 
 def test_a_program_takes_a_change_back(project: Project) -> None:
     console = ran(project)
-    with (
-        patch.dict(os.environ, project.environ),
-        load_app(project.folder / "poller.toml", observers=[]) as app,
-    ):
+    with patch.dict(os.environ, project.environ), load_app(project.folder / "poller.toml", observers=[]) as app:
         poller = app.poller("orders")
         reset = poller.reset("beginning")
         assert poller.undo(dry_run=True).changed is False
@@ -307,12 +305,10 @@ def forged(console: Console, **facts: Any) -> None:
         store.append(TRAIL, json.dumps(line | facts))
 
 
-@pytest.mark.parametrize(
-    "name", ["state/shop/orders.json", "backups/shop/orders-v2/x.json", "backups/shop/orders/../x"]
-)
+@each("name", ["state/shop/orders.json", "backups/shop/orders-v2/x.json", "backups/shop/orders/../x"])
 def test_a_backup_that_is_not_this_pollers_is_refused(project: Project, name: str) -> None:
     """Who may append to the trail could name any document else, and undo asks for no leave to skip rows."""
-    console = ran(project)
+    console = again(project)
     other = console.document()
     console.done("reset-to-beginning", "orders", "--yes")
     if name != "state/shop/orders.json":
@@ -323,7 +319,7 @@ def test_a_backup_that_is_not_this_pollers_is_refused(project: Project, name: st
     assert place(console) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "facts",
     [
         {"kind": ["reset"]},
@@ -334,10 +330,9 @@ def test_a_backup_that_is_not_this_pollers_is_refused(project: Project, name: st
         {"kind": "quarantine discard", "undo": "relist", "after": {"unlisted": 7}},
         {"kind": "quarantine discard", "undo": "relist", "after": {"unlisted": ["../../x"]}},
     ],
-    ids=lambda facts: str(list(facts.items())[-1])[:40],
 )
 def test_a_strange_line_of_the_trail_stops_nobody(project: Project, facts: dict[str, Any]) -> None:
-    console = ran(project)
+    console = again(project)
     reset = console.done("reset-to-beginning", "orders", "--yes")
     forged(console, **facts)
     assert any(one["id"] == reset["id"] for one in listed(console))
@@ -347,10 +342,10 @@ def test_a_strange_line_of_the_trail_stops_nobody(project: Project, facts: dict[
     assert undone(console, "--change", reset["id"])["changed"]
 
 
-@pytest.mark.parametrize("status", ["delivered", "superseded", "replayed"])
+@each("status", ["delivered", "superseded", "replayed"])
 def test_what_was_settled_since_a_discard_waits_no_more(project: Project, status: str) -> None:
     """After a reset, say, the row was tried again, and delivered: an older version must not wait once more."""
-    console = waiting(project)
+    console = again(project, waiting)
     console.done("quarantine", "discard", "orders", "--all", "--yes")
     project.execute(
         "UPDATE poller_documents SET body = replace(body, '\"discarded\"', ?) WHERE name LIKE ?",
@@ -380,10 +375,7 @@ def test_a_discard_too_long_for_the_trail_is_taken_back(project: Project) -> Non
 def test_two_undos_of_one_change_are_made_once(project: Project) -> None:
     """Also where a third change lies between: the second would take back what was delivered since."""
     ran(project)
-    with (
-        patch.dict(os.environ, project.environ),
-        load_app(project.folder / "poller.toml", observers=[]) as app,
-    ):
+    with patch.dict(os.environ, project.environ), load_app(project.folder / "poller.toml", observers=[]) as app:
         poller = app.poller("orders")
         poller.reset("beginning")
         on = Changes(poller)
@@ -397,9 +389,9 @@ def test_two_undos_of_one_change_are_made_once(project: Project) -> None:
     assert "taken back already" in shown.notes[0]
 
 
-@pytest.mark.parametrize("reason", ["", "   ", "\u200b", "\u2060\u200d", "\ufeff "])
+@each("reason", ["", "   ", "\u200b", "\u2060\u200d", "\ufeff "])
 def test_in_production_an_unseen_reason_is_none(project: Project, reason: str) -> None:
-    console = ran(project)
+    console = again(project)
     project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
     console.refused(3, "reset-to-beginning", "orders", "--yes", "--reason", reason, says="--reason TEXT")
     assert place(console) == 5

@@ -13,8 +13,9 @@ from poller import load_app
 from poller.admin.changes import Changes
 from poller.admin.rebind import Rebind
 from poller.admin.refusals import Refused
-from tests.cli.console import Console, changed, deleted, ran, write
+from tests.cli.console import Console, again, changed, deleted, ran, write
 from tests.cli.project import Project
+from tests.support.cases import each
 
 SETTLE = "poller quarantine replay orders --all"
 
@@ -25,14 +26,14 @@ def waits(number: int, **fields: Any) -> dict[str, Any]:
     return {"id": f"{number:016x}", "pk": f"{number:016x}", "key": "00ff", "cursor": cursor, "at": number, **fields}
 
 
-def with_rows(project: Project, **fields: Any) -> Console:
+def with_rows(project: Project) -> Console:
     """One row is aside and one is pending."""
     console = ran(project)
-    console.edit(aside=[waits(1)], quarantine=[waits(2)], **fields)
+    console.edit(aside=[waits(1)], quarantine=[waits(2)])
     return console
 
 
-@pytest.mark.parametrize(
+@each(
     ("stored", "configured", "says"),
     [
         ([], 'ordering_key = ["total"]', "is total, and 2 rows wait"),
@@ -41,7 +42,8 @@ def with_rows(project: Project, **fields: Any) -> Console:
     ],
 )
 def test_another_ordering_key_starts_no_tick(project: Project, stored: list[str], configured: str, says: str) -> None:
-    console = with_rows(project, ordering_key=stored)
+    console = again(project, with_rows)
+    console.edit(ordering_key=stored)
     changed(project, 'handler = "', f'{configured}\nhandler = "')
     before = console.everything()
     for words in (says, SETTLE, "discard orders --all"):
@@ -49,19 +51,10 @@ def test_another_ordering_key_starts_no_tick(project: Project, stored: list[str]
     assert console.everything() == before
 
 
-def test_status_and_check_say_that_the_ordering_key_changed(project: Project) -> None:
-    console = with_rows(project)
-    changed(project, 'handler = "', 'ordering_key = ["updated_at"]\nhandler = "')
-    assert "`ordering_key`" in console.run("status", "--json").json["pollers"][0]["error"]
-    found = [one for one in console.run("check", "--json").json["pollers"][0]["findings"] if one["check"] == "ordering"]
-    assert [one["severity"] for one in found] == ["error"]
-    assert SETTLE in found[0]["fix"]
-
-
-@pytest.mark.parametrize("configured", ["", 'ordering_key = ["id"]\n'])
-@pytest.mark.parametrize("stored", [[], ["id"]])
+@each("configured", ["", 'ordering_key = ["id"]\n'])
+@each("stored", [[], ["id"]])
 def test_the_key_columns_are_the_same_named_or_not(project: Project, configured: str, stored: list[str]) -> None:
-    console = ran(project)
+    console = again(project)
     console.edit(quarantine=[waits(2)], ordering_key=stored)
     changed(project, 'handler = "', f'{configured}handler = "')
     assert console.run("run", "--once").code == 0
@@ -83,9 +76,9 @@ def moved(project: Project) -> None:
     changed(project, 'table = "orders"', 'table = "orders2"')
 
 
-@pytest.mark.parametrize("arguments", [("rebind", "orders"), ("reset-to-beginning", "orders")])
+@each("arguments", [("rebind", "orders"), ("reset-to-beginning", "orders")])
 def test_another_source_is_refused_while_rows_wait(project: Project, arguments: tuple[str, ...]) -> None:
-    console = with_rows(project)
+    console = again(project, with_rows)
     moved(project)
     for words in ("2 rows of its source wait", SETTLE, "discard orders --all"):
         console.refused(3, *arguments, "--yes", says=words)

@@ -15,6 +15,7 @@ from poller_cli.output.sparkline import History, sparkline
 from poller_cli.session import Session
 from tests.cli.console import Console
 from tests.cli.project import NOTING, Project
+from tests.support.cases import each
 from tests.support.schemas import validator
 from tests.support.services import wait_until
 
@@ -94,18 +95,11 @@ def test_an_unreachable_database_is_shown_and_ends_with_1(shop: Project) -> None
     assert ended.events[0]["pollers"][0]["status"]["error"]
 
 
-@pytest.mark.parametrize("arguments", [(), ("--count", "1")])
+@each("arguments", [(), ("--count", "1")])
 def test_without_a_terminal_it_needs_json(shop: Project, arguments: tuple[str, ...]) -> None:
     ended = Console(shop).run("watch", *arguments)
     assert ended.code == 2
     assert "--json" in ended.error
-
-
-@pytest.mark.parametrize("interval", ["soon", "0s", "1ms", "900d"])
-def test_an_interval_that_cannot_be_meant_is_refused(shop: Project, interval: str) -> None:
-    ended = Console(shop).run("watch", "--json", "--count", "1", "--interval", interval)
-    assert ended.code == 2
-    assert "--interval" in ended.error
 
 
 @pytest.mark.parametrize(
@@ -207,35 +201,7 @@ def test_p_asks_why_and_pauses_and_r_resumes_the_chosen_one(shop: Project) -> No
     assert Console(shop).state("state/shop/invoices.json")["control"]["paused"] is False
 
 
-def test_a_backfill_is_shown_after_its_poller_and_p_pauses_it(shop: Project) -> None:
-    failing = "def handle(batch): raise ValueError('no such customer')\n"
-    shop.configure("orders", "invoices", handlers=failing, poller="max_attempts = 1\non_poison = 'halt'")
-    range_ = ("--from", "2026-01-01 00:00:00", "--to", "2026-01-01 00:00:02", "--as", "replay", "--yes")
-    assert Console(shop).run("backfill", "orders", *range_).code == 1
-    with terminal(shop) as child:
-        child.expect("> .*orders")
-        child.expect("replay.*halted")
-        child.expect("of +orders, from 2026-01-01 00:00:00 to 2026-01-01 00:00:02")
-        child.expect("Halted .* ago: a row failed too often.")
-        child.expect("invoices")
-        child.send("\x1b[B")
-        child.expect("> .*replay")
-        child.send("p")
-        child.expect("Why is replay paused?")
-        child.sendline("")
-        child.expect(r"pause replay\? \[y/N\]")
-        child.sendline("yes")
-        child.expect("Done.")
-        child.send(" ")
-        child.expect("Paused by ")
-        child.send("q")
-        child.expect(pexpect.EOF)
-    assert Console(shop).state("state/shop/replay.json")["control"]["paused"] is True
-
-
-def test_it_ends_after_the_last_look_on_a_narrow_plain_terminal(
-    shop: Project,
-) -> None:
+def test_it_ends_after_the_last_look_on_a_narrow_plain_terminal(shop: Project) -> None:
     with terminal(shop, "orders", "--count", "2", columns=30, NO_COLOR="1") as child:
         child.expect(pexpect.EOF)
         shown = child.before
@@ -324,12 +290,3 @@ def test_who_holds_the_lease_since_when_and_his_last_heartbeat(many: Project) ->
     worker.wait(30)
     shown = " ".join(plain(child.before).split())
     assert re.search(r"lease \S+, fencing token 1, since 20\S+ \S+Z, last heartbeat \S+ s ago, expires in", shown)
-
-
-def test_one_row_is_one_row_and_the_time_names_its_zone(project: Project) -> None:
-    project.configure("orders")
-    project.insert(1)
-    with terminal(project, "--count", "1") as child:
-        child.expect(pexpect.EOF)
-    assert re.search(r"poller watch +\d\d:\d\d:\d\dZ", plain(child.before))
-    assert "1 row, " in plain(child.before)

@@ -27,6 +27,7 @@ from poller_cli.terminal.pace import Pace
 from poller_cli.terminal.progress import LiveProgress
 from tests.cli.console import Console
 from tests.cli.project import Ended, Project
+from tests.support.cases import each
 from tests.support.waiting import waits
 
 NAMES = ("orders", "invoices", "returns", "refunds", "lost")
@@ -94,7 +95,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@each("command", COMMANDS)
 def test_at_80_columns_lines_break_between_words(shop: Console, command: tuple[str, ...]) -> None:
     """Whatever is split gets a blank more than it has where lines are as long as they like."""
     wide, narrow = seen(shop, 10_000, *command), seen(shop, 80, *command)
@@ -103,7 +104,7 @@ def test_at_80_columns_lines_break_between_words(shop: Console, command: tuple[s
         assert words(other) == words(one)
 
 
-@pytest.mark.parametrize("command", [("status",), ("health",)], ids=" ".join)
+@each("command", [("status",), ("health",)])
 def test_at_80_columns_a_table_has_a_line_for_each(shop: Console, command: tuple[str, ...]) -> None:
     wide, narrow = shop.run(*command).out, seen(shop, 80, *command).out
     assert_fits(narrow, 80)
@@ -184,7 +185,7 @@ def test_at_80_columns_progress_shows_whole_figures(monkeypatch: pytest.MonkeyPa
     assert line.count("…") == 1, "of the name"
 
 
-@pytest.mark.parametrize("command", [("status",), ("check",), ("health",), *COMMANDS[-6:]], ids=" ".join)
+@each("command", [("status",), ("check",), ("health",), *COMMANDS[-6:]])
 def test_at_40_columns_every_command_works(shop: Console, command: tuple[str, ...]) -> None:
     assert seen(shop, 40, *command).code == shop.run(*command).code
 

@@ -116,11 +116,7 @@ def holds(site: Site, work: Work, untouched: dict[str, bytes | None], at: str) -
 
 @pytest.mark.parametrize(
     ("site", "name", "rows"),
-    [
-        ("embedded", "run", (BATCH + 1,)),
-        ("embedded", "replay", (2,)),
-        ("azurite", "backfill", ()),
-    ],
+    [("embedded", "run", (BATCH + 1,)), ("embedded", "replay", (2,)), ("azurite", "backfill", ())],
     indirect=["site"],
 )
 def test_killed_after_a_write_of_the_document(site: Site, name: str, rows: Sequence[int]) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from unittest.mock import patch
 
 import pytest
 
+from tests.cli.built import built
 from tests.console.pages import SCREENS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _made_once() -> Iterator[None]:
+    with patch("poller_cli.main.build", built):
+        yield
 
 
 @pytest.fixture

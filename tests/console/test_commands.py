@@ -9,6 +9,7 @@ import pytest
 from tests.console.commands import CASES
 from tests.console.pages import COMMANDS, SCREENS
 from tests.console.world import folder
+from tests.support.cases import each
 
 NOT_HERE = {"help", "dashboard", "demo", "dispatch"}
 """Commands that have other screens, or that run until they are stopped."""
@@ -31,9 +32,7 @@ def test_no_screen_is_kept_of_a_case_that_is_gone() -> None:
     assert {file.stem for file in (SCREENS / "commands").iterdir()} == set(CASES)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in CASES if name != "capture-preview"]
-)  # its statements are for copying
+@each("name", [name for name in CASES if name != "capture-preview"])  # its statements are for copying
 def test_a_printed_line_fits_the_terminal_but_for_one_word(name: str) -> None:
     for line in (SCREENS / "commands" / f"{name}.txt").read_text().splitlines():
         assert len(line) <= 80 or " " not in line.strip() or line.startswith("$ "), line

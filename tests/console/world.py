@@ -131,10 +131,17 @@ class World:
             at = self.clock.now - timedelta(seconds=age + count - 1 - number)
             self.sql(f"INSERT INTO {table} (customer, updated_at) VALUES ('c{number}', '{at:%Y-%m-%d %H:%M:%S}')")
 
+    def body(self, name: str = STATE) -> str | None:
+        """What stands in the store under this name; None too if there is no store."""
+        try:
+            with closing(sqlite3.connect(self.folder / "state.db")) as connection:
+                found = connection.execute("SELECT body FROM poller_documents WHERE name = ?", (name,)).fetchone()
+        except sqlite3.OperationalError:
+            return None
+        return str(found[0]) if found else None
+
     def document(self, name: str = STATE) -> dict[str, Any]:
-        with closing(sqlite3.connect(self.folder / "state.db")) as connection:
-            body = connection.execute("SELECT body FROM poller_documents WHERE name = ?", (name,)).fetchone()[0]
-        found: dict[str, Any] = json.loads(body)
+        found: dict[str, Any] = json.loads(self.body(name) or "")
         return found
 
     def put(self, body: str, name: str = STATE, *, age: float = 0.0) -> None:

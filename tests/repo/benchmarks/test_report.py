@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +13,16 @@ import pytest
 
 from benchmarks import __main__ as bench
 from benchmarks.growth import __main__ as growth_bench
-from benchmarks.latency.wire import CountingProxy
-from benchmarks.profile.spent import DATABASE, DRIVER, GROUPS, READING, REST, STORAGE, TICKING, group, spent
-from benchmarks.report import svg, tables
+from benchmarks.report import tables
 from benchmarks.report.charts import charts
 from benchmarks.report.goals import GOALS
-from benchmarks.report.lines import Figure, Run
-from benchmarks.report.machine import LOADED, Watch, about
+from benchmarks.report.lines import Run
+from benchmarks.report.machine import LOADED, about
 from benchmarks.report.page import BEGIN, CHARTS, END, PAGE, merge, write
 from benchmarks.steps import STEPS, Step
 from benchmarks.throughput import plan
-from benchmarks.throughput.__main__ import compare
-from benchmarks.throughput.plan import Part
-from benchmarks.throughput.rounds import System, Turn
+from benchmarks.throughput.rounds import System
 from benchmarks.throughput.systems.turns import Tally
-from benchmarks.throughput.table import fill
-from tests.support.azurite import Azurite
 from tests.support.services import REPOSITORY
 
 BENCHMARKS = REPOSITORY / "benchmarks"
@@ -96,28 +87,6 @@ def test_a_loaded_machine_is_said(tmp_path: Path) -> None:
     assert "The machine was loaded" not in (tmp_path / PAGE).read_text()
 
 
-def test_the_watch_does_not_count_what_the_step_itself_used() -> None:
-    with Watch() as watch:
-        subprocess.run([sys.executable, "-c", "sum(range(2_000_000))"], check=True)
-    said = watch.line("one")
-    assert said["others"] <= (os.cpu_count() or 1)
-    assert said["load"][0] <= said["load"][1]
-
-
-@pytest.mark.parametrize(
-    "drawn",
-    [
-        svg.bars("a & b", "<note>", {"one": [svg.Bar("ours", Figure.of([1, 2]), "1.5", 0)], "none": []}),
-        svg.stacked("where", "", {"tick": {"a": 1.0, "b": 3.0}}, "ms"),
-        svg.lines("cost", "", ["1", "10"], {"ours": [1.0, 2.0]}),
-    ],
-)
-def test_a_chart_is_svg_for_light_and_dark(drawn: str) -> None:
-    root = ElementTree.fromstring(drawn)
-    assert root.tag.endswith("svg")
-    assert "prefers-color-scheme: dark" in drawn
-
-
 def test_rows_that_are_skipped_or_repeated_are_seen() -> None:
     tally = Tally()
     tally.count(1, 100, 100)
@@ -129,63 +98,10 @@ def test_rows_that_are_skipped_or_repeated_are_seen() -> None:
     assert tally.misplaced == 3
 
 
-@pytest.mark.soak
-def test_systems_take_turns_over_one_table(postgres_db: str, azurite: Azurite, container: str) -> None:
-    fill(postgres_db, plan.PLAIN, 1_001)
-    azurite_container(azurite, container)
-    asked = {"url": postgres_db, "storage": azurite.connection_string, "container": container}
-    shown: list[dict[str, Any]] = []
-    part = Part(Turn(plan.PLAIN, 100, 200), [plan.RAW, plan.FLOOR, plan.EACH])
-    compare(asked, [part], rounds=2, peers=sys.executable, show=shown.append)
-    assert [one["system"] for one in shown] == part.systems
-    assert {(one["batch"], one["rows"], one["batches"], len(one["rows_s"])) for one in shown} == {(100, 200, 4, 2)}
-
-
-def azurite_container(azurite: Azurite, container: str) -> None:
-    from azure.storage.blob import ContainerClient
-
-    ContainerClient.from_connection_string(azurite.connection_string, container).create_container()
-
-
 def test_a_system_whose_option_is_not_there_says_so() -> None:
     missing = System("x", "ours", {"options": {"max_uncommitted": 4, "no_such": 1}, "source": {"nor_this": 1}})
     assert missing.missing() == ["no_such", "nor_this"]
     assert all(system.program != "raw" or not system.missing() for system in plan.SYSTEMS.values())
-
-
-def test_what_passes_the_proxy_is_counted() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, CountingProxy(server.getsockname()[1]) as proxy:
-        with socket.create_connection(("127.0.0.1", proxy.port)) as client:
-            other, _ = server.accept()
-            with other:
-                client.sendall(b"12345")
-                assert other.recv(100) == b"12345"
-                other.sendall(b"123")
-                assert client.recv(100) == b"123"
-        assert proxy.take() == (5, 3)
-        assert proxy.take() == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("file", "name", "who"),
-    [
-        ("/x/site-packages/psycopg/connection.py", "wait", DATABASE),
-        ("/x/site-packages/psycopg/cursor.py", "fetchall", DRIVER),
-        ("/r/poller/sources/page.py", "page", READING),
-        ("/r/poller/tick/tick.py", "run", TICKING),
-        ("/usr/lib/python3/json/__init__.py", "loads", REST),
-    ],
-)
-def test_time_is_counted_for_whom_it_is_spent(file: str, name: str, who: str) -> None:
-    assert group((file, 1, name)) == who
-
-
-def test_a_profile_counts_all_groups_and_the_collector() -> None:
-    found = spent(lambda: [sorted(range(1000)) for _ in range(100)])
-    assert list(found["ms"]) == list(GROUPS)
-    assert found["ms"][REST] > 0
-    assert found["ms"][STORAGE] == 0
-    assert found["collector_ms"] >= 0
 
 
 def test_a_step_that_fails_keeps_its_lines_and_those_of_others(

@@ -14,6 +14,7 @@ from poller_cli import exits
 from poller_cli.main import build
 from scripts import docs_cli
 from tests.repo.docs.blocks import ROOT
+from tests.support.cases import each
 
 COMMANDS = dict(docs_cli.commands(build()))
 
@@ -32,7 +33,7 @@ def test_every_command_of_the_designs_table_is_there() -> None:
     assert {*designed.split(), "schema export", "sink ddl", "import azure-functions-db"} <= COMMANDS.keys()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_each_commands_example_is_one_that_it_takes(name: str) -> None:
     (example,) = re.findall(r"Example: (.+)", COMMANDS[name].help)
     program, *words = shlex.split(example)
@@ -42,7 +43,7 @@ def test_each_commands_example_is_one_that_it_takes(name: str) -> None:
     assert all(given.params[one.name] is not None for one in COMMANDS[name].params if one.required)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_each_option_is_explained(name: str) -> None:
     shown = [one for one in COMMANDS[name].params if not getattr(one, "hidden", False)]
     silent = [one.opts for one in shown if not getattr(one, "help", None)]

@@ -27,6 +27,7 @@ from scripts import published
 from tests.repo.docs.blocks import GETTING_STARTED, ROOT, Block, blocks, pages, run
 from tests.support import flights
 from tests.support.azurite import Azurite
+from tests.support.cases import each
 from tests.support.waiting import row_id, waits
 
 ENVIRONMENT = {
@@ -259,17 +260,16 @@ def test_the_demos_flights_are_what_the_program_makes(tmp_path: Path, monkeypatc
     assert gzip.decompress((tmp_path / "flights.csv.gz").read_bytes()) == gzip.decompress(shipped)
 
 
-@pytest.mark.parametrize("page", [*pages(), "examples/functions/requirements.txt", "examples/functions/README.md"])
+@each("page", [*pages(), "examples/functions/requirements.txt", "examples/functions/README.md"])
 def test_every_extra_named_is_one_of_the_package(page: str) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
     assert set(re.findall(r"(?:poller|whl|\"\.)\[([\w-]+)\]", (ROOT / page).read_text())) <= extras.keys()
 
 
-@pytest.mark.parametrize(
+@each(
     "block",
     [b for page in pages() for b in blocks(page, "toml") if "app_name" in b.text],
-    ids=lambda block: block.where,
 )
 def test_every_configuration_shown_is_accepted(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "poller.toml"
@@ -295,9 +295,7 @@ def test_templates_and_included_files_work_as_shown(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "block", [b for page in pages() for b in blocks(page, "python")], ids=lambda block: block.where
-)
+@each("block", [b for page in pages() for b in blocks(page, "python")])
 def test_every_python_example_compiles_and_imports_what_exists(block: Block) -> None:
     compile(block.text, block.where, "exec")
     ours = r"(from|import) (poller|azure)(?!\.(cosmos|servicebus)\b)"  # those two are clients of recipes
@@ -306,7 +304,7 @@ def test_every_python_example_compiles_and_imports_what_exists(block: Block) -> 
     exec("\n".join(imports), {})
 
 
-@pytest.mark.parametrize("page", pages())
+@each("page", pages())
 def test_every_link_inside_leads_somewhere(page: str) -> None:
     text = (ROOT / page).read_text()
     targets = [t.split("#")[0] for t in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in t]
@@ -316,7 +314,7 @@ def test_every_link_inside_leads_somewhere(page: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("page", pages())
+@each("page", pages())
 def test_every_command_named_exists(page: str) -> None:
     known = set(build().commands)
     text = (ROOT / page).read_text()
@@ -326,7 +324,7 @@ def test_every_command_named_exists(page: str) -> None:
     assert named <= known, f"{named - known} in {page}; commands: {sorted(known)}"
 
 
-@pytest.mark.parametrize("page", pages())
+@each("page", pages())
 def test_every_test_that_a_page_names_exists(page: str) -> None:
     named = set(re.findall(r"`((?:tests|poller/contract)/[\w/]+\.py)::(\w+)`", (ROOT / page).read_text()))
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.repo.docs.blocks import ROOT, blocks, pages
+from tests.support.cases import each
 
 DOCS = "tests/repo/docs/test_docs.py::"
 FIRST = DOCS + "test_the_first_step_on_a_laptop_works_as_shown"
@@ -214,7 +213,7 @@ RUN_BY: dict[str, list[str]] = {
 """Who runs each block of a page, in order."""
 
 
-@pytest.mark.parametrize("page", sorted(RUN_BY))
+@each("page", sorted(RUN_BY))
 def test_each_block_is_run_or_says_why_not(page: str) -> None:
     shown, commands = blocks(page), RUN_BY[page]
 

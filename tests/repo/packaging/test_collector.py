@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sqlite3
@@ -50,10 +51,15 @@ def code(*lines: str) -> tuple[str, str]:
     return "-c", "\n".join(lines)
 
 
+@functools.cache
+def usual() -> list[int]:
+    """The thresholds of a Python for which nothing is set."""
+    return said(Path(), *code(SAY))[0]
+
+
 def test_a_worker_collects_rarely_and_not_its_modules(folder: Path) -> None:
-    usual, _ = said(folder, *code(SAY))
     threshold, frozen = said(folder, "-m", "poller_cli.main", "run", "--once")
-    assert threshold[0] > usual[0]
+    assert threshold[0] > usual()[0]
     assert frozen
 
 
@@ -68,15 +74,13 @@ def test_a_worker_collects_rarely_and_not_its_modules(folder: Path) -> None:
     ],
 )
 def test_a_program_that_uses_the_library_keeps_its_own(folder: Path, use: str) -> None:
-    usual, _ = said(folder, *code(SAY))
-    assert said(folder, *code(use, SAY)) == (usual, False)
+    assert said(folder, *code(use, SAY)) == (usual(), False)
 
 
 def test_a_functions_worker_collects_rarely(folder: Path) -> None:
-    usual, _ = said(folder, *code(SAY))
     index = code("from poller.functions import create_app", "create_app('poller.toml')", SAY)
     threshold, frozen = said(folder, *index, FUNCTIONS_WORKER_RUNTIME="python")
-    assert threshold[0] > usual[0]
+    assert threshold[0] > usual()[0]
     assert frozen
 
 

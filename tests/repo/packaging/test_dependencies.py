@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tests.repo.packaging.repository import imported, normal, owner, pins, project, requirements, sources
+from tests.support.cases import each
 from tests.support.services import REPOSITORY
 
 RUNTIME = [normal(requirement) for requirement in project()["dependencies"]]
@@ -36,7 +37,7 @@ def used(*folders: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", [*RUNTIME, *OPTIONAL])
+@each("name", [*RUNTIME, *OPTIONAL])
 def test_the_documentation_says_why_each_dependency_is_there(name: str) -> None:
     page = (REPOSITORY / "docs" / "dependencies.md").read_text()
     wanted = f"`{name}" if name in RUNTIME else f"`poller[{OPTIONAL[name]}]` | `{name}"

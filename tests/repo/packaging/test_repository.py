@@ -3,10 +3,10 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
 from pathspec import GitIgnoreSpec
 
 from tests.repo.packaging.repository import committed_files
+from tests.support.cases import each
 from tests.support.services import REPOSITORY
 
 LOCK_FILES = {
@@ -58,7 +58,7 @@ def ignored_by_core_tools(lines: list[str], path: str) -> bool:
     return any(not rule.startswith("!") and matches(rule) for rule in rules)
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "deployed"),
     [
         ("function_app.py", True),
@@ -88,8 +88,8 @@ def test_a_deployment_takes_the_library_and_leaves_the_workshop(path: str, deplo
     assert ignored_by_core_tools(lines, path) is not deployed
 
 
-@pytest.mark.parametrize("folder", ["", "examples/functions/"])
-@pytest.mark.parametrize(
+@each("folder", ["", "examples/functions/"])
+@each(
     ("path", "deployed"),
     [
         (".python_packages/lib/site-packages/yaml/.hidden/data.db", True),

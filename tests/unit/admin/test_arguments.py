@@ -27,6 +27,7 @@ from poller.model.limits import HIGHEST_TOKEN
 from poller.ports import Found, Lag, Page, Row, Source
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
+from tests.support.cases import each
 
 ENDLESS = 10**5000
 """A number of more digits than Python writes."""
@@ -87,8 +88,8 @@ def stored(store: MemoryStore) -> dict[str, bytes]:
     return {name: one.body for name, one in found.items() if isinstance(one, Found)}
 
 
-@pytest.mark.parametrize("value", [1, b"night", ["night"], ENDLESS], ids=["number", "bytes", "list", "endless"])
-@pytest.mark.parametrize("argument", TEXTS)
+@each("value", [1, b"night", ["night"], ENDLESS])
+@each("argument", TEXTS)
 def test_what_is_not_text_is_refused_by_its_name(
     orders: Poller, store: MemoryStore, argument: str, value: object
 ) -> None:
@@ -99,8 +100,8 @@ def test_what_is_not_text_is_refused_by_its_name(
     assert stored(store) == before
 
 
-@pytest.mark.parametrize("value", [-1, 1.5, True, None, "3", ENDLESS], ids=[*"-.TN3", "endless"])
-@pytest.mark.parametrize("argument", NUMBERS)
+@each("value", [-1, 1.5, True, None, "3", ENDLESS])
+@each("argument", NUMBERS)
 def test_what_is_not_such_a_number_is_refused_by_its_name(
     orders: Poller, store: MemoryStore, argument: str, value: object
 ) -> None:
@@ -120,7 +121,7 @@ def test_no_program_raises_a_token_that_could_not_grow(orders: Poller) -> None:
     assert orders.tick(lambda _: None).rows == 5
 
 
-@pytest.mark.parametrize("end", [ENDLESS, 1.5, None], ids=["endless", "1.5", "None"])
+@each("end", [ENDLESS, 1.5, None])
 def test_an_end_that_no_column_holds_is_refused(orders: Poller, end: Any) -> None:
     with pytest.raises(WrongArgument, match="begins"):
         orders.backfill(end, "2026-01-02", handler=print)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from poller.admin.effects import BACK, FORWARD, SAME, direction, measure
 from poller.errors import SourceUnavailable
 from poller.model.cursor import Cursor, CursorKind
 from poller.ports import Bound
 from poller.sources import SqlSource
+from tests.support.cases import each
 
 
 def cursor(value: str, key: dict[str, int | str] | None = None, kind: CursorKind = "timestamp+pk") -> Cursor:
@@ -20,7 +19,7 @@ def cursor(value: str, key: dict[str, int | str] | None = None, kind: CursorKind
 EARLY, LATE = "2026-01-01T00:00:00.000000Z", "2026-01-02T00:00:00.000000Z"
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other", "way"),
     [
         (None, cursor(EARLY), FORWARD),

@@ -10,6 +10,7 @@ import pytest
 from poller import ConfigError
 from poller.config import load_config
 from poller.sources import SqlSource
+from tests.support.cases import each
 
 SOURCE = 'url = "sqlite:///shop.db"\ntable = "orders"\ncursor_column = "updated_at"\npk_columns = ["id"]\n'
 FORMER = [
@@ -25,7 +26,7 @@ FORMER = [
 OF_A_POLLER = [("commit", "grouped", "max_uncommitted"), ("read_ahead_bytes", "8MB", "Remove it")]
 
 
-@pytest.mark.parametrize(("key", "value", "step"), OF_A_POLLER)
+@each(("key", "value", "step"), OF_A_POLLER)
 def test_a_former_option_in_a_file_names_what_takes_its_place(tmp_path: Path, key: str, value: str, step: str) -> None:
     file = tmp_path / "poller.toml"
     file.write_text(f'app_name = "shop"\n[pollers.orders]\n{key} = "{value}"\n[pollers.orders.source]\n{SOURCE}')
@@ -35,7 +36,7 @@ def test_a_former_option_in_a_file_names_what_takes_its_place(tmp_path: Path, ke
     assert step in str(refused.value.next_step)
 
 
-@pytest.mark.parametrize(("key", "value", "step"), FORMER)
+@each(("key", "value", "step"), FORMER)
 def test_a_former_key_in_a_file_names_what_takes_its_place(tmp_path: Path, key: str, value: str, step: str) -> None:
     file = tmp_path / "poller.toml"
     file.write_text(f'app_name = "shop"\n[pollers.orders.source]\n{SOURCE}{key} = "{value}"\n', encoding="utf-8")
@@ -46,7 +47,7 @@ def test_a_former_key_in_a_file_names_what_takes_its_place(tmp_path: Path, key: 
     assert step in str(refused.value.next_step)
 
 
-@pytest.mark.parametrize(("key", "value", "step"), FORMER)
+@each(("key", "value", "step"), FORMER)
 def test_a_former_keyword_names_what_takes_its_place(key: str, value: str, step: str) -> None:
     keys: dict[str, Any] = {"table": "t", "cursor_column": "c", "pk_columns": ["id"], key: value}
     with pytest.raises(ConfigError) as refused:

@@ -10,6 +10,7 @@ import pytest
 
 from poller.config import AppConfig, load_config
 from poller.errors import ConfigError
+from tests.support.cases import each
 
 SOURCE = """
 [pollers.orders.source]
@@ -121,7 +122,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_config(tmp_path / "nowhere.toml", {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "key", "expected"),
     [
         ('[pollers.orders]\nbatch_sise = 5', "pollers.orders.batch_sise", '"batch_size"'),
@@ -181,7 +182,7 @@ def test_production_has_to_be_spelled_right(tmp_path: Path) -> None:
     assert load(tmp_path, 'app_name = "shop"\nenvironment = "staging"\n' + SOURCE).environment == "staging"
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         '[pollers.orders]\nbatch_size = "%SECRET%"',
@@ -228,7 +229,7 @@ def test_a_source_gets_only_what_was_set(tmp_path: Path) -> None:
     assert source.keywords().keys() == {"url", "table", "cursor_column", "pk_columns", "schema"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("functions", "state", "key", "expected"),
     [
         ('mode = "queue"', 'store = "sql"', "state.store", 'must be "blob" or "table" with functions.mode = "queue"'),

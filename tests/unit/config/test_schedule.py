@@ -5,17 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poller.model.schedule import Schedule
+from tests.support.cases import each
 
 
 def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("schedule", "now", "then"),
     [
         ("*/10 * * * * *", "2026-01-01T00:00:00", "2026-01-01T00:00:10"),
@@ -50,7 +51,7 @@ def test_a_rare_day_across_a_year_without_leap_day_is_found() -> None:
     assert Schedule("0 0 0 29 2 Thu").next_after(at("2080-03-01T00:00:00")) == at("2120-02-29T00:00:00")
 
 
-@pytest.mark.parametrize(
+@each(
     ("schedule", "expected"),
     [
         ("* * * *", "4 fields"),
@@ -88,6 +89,7 @@ _FIELD = [
 ]
 
 
+@settings(deadline=None)
 @given(fields=st.tuples(*_FIELD), seconds=st.floats(0, 40 * 365 * 86_400))
 def test_the_next_moment_lies_ahead_and_none_lies_between(fields: tuple[str, ...], seconds: float) -> None:
     schedule, here = Schedule(" ".join(fields)), at("2020-01-01") + timedelta(seconds=seconds)
@@ -99,7 +101,7 @@ def test_the_next_moment_lies_ahead_and_none_lies_between(fields: tuple[str, ...
     assert schedule.next_after(then - timedelta(microseconds=1)) == then
 
 
-@pytest.mark.parametrize(
+@each(
     ("schedule", "may"),
     [
         ("*/30 * * * * *", False),
@@ -115,7 +117,7 @@ def test_whether_two_moments_are_more_than_five_minutes_apart(schedule: str, may
     assert Schedule(schedule).may_rest is may
 
 
-@pytest.mark.parametrize(
+@each(
     ("schedule", "since", "now", "owed"),
     [
         ("0 0 2 * * *", "2026-01-01T02:00:00.1", "2026-01-02T01:59:59", False),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from poller.config import load_each, schedules_of
+from tests.support.cases import each
 from tests.unit.config.loading import APP, TABLE, load, of_template, refused, write
 
 
@@ -69,7 +68,7 @@ def test_a_template_and_a_poller_may_have_one_name(tmp_path: Path) -> None:
     assert load(tmp_path, {"poller.toml": text}).pollers["table"].batch_size == 20
 
 
-@pytest.mark.parametrize(
+@each(
     ("template", "more", "key", "words"),
     [
         ("tabel", "", "pollers.orders.template", 'there is no template \'tabel\'; did you mean "table"?'),
@@ -105,7 +104,7 @@ def test_what_is_wrong_is_named_where_it_stands_and_once(
     assert "more like this" not in str(error)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "key", "words"),
     [
         ("templates = 5\n", "templates", "table"),

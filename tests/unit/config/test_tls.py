@@ -14,6 +14,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 
 from poller import tls
+from tests.support.cases import each
 
 VERIFIED = [
     "postgresql://db.example/shop?sslmode=verify-full",
@@ -59,13 +60,13 @@ def only(url: str, **environ: str) -> Any:
     return finding
 
 
-@pytest.mark.parametrize("url", [*VERIFIED, *HERE])
+@each("url", [*VERIFIED, *HERE])
 def test_a_verified_or_local_connection_is_well(url: str) -> None:
     assert only(url).severity == "ok"
     assert ("does not leave" in only(url).message) is (url in HERE)
 
 
-@pytest.mark.parametrize(("url", "expected"), UNVERIFIED)
+@each(("url", "expected"), UNVERIFIED)
 def test_an_unverified_connection_elsewhere_is_warned_of(url: str, expected: str) -> None:
     found = only(url.replace("://", "://app:geheim-7@", 1) if "odbc_connect" not in url and ":///" not in url else url)
     assert found.severity == "warn"

@@ -10,6 +10,7 @@ import pytest
 from poller.admin.health import Health
 from poller.errors import StoreUnavailable
 from poller.http import ROUTES, Answer, Endpoints, Request
+from tests.support.cases import each
 from tests.support.http import SECURITY, TOKEN, Asked, endpoints, health, poller
 
 HOST = ("host", "localhost:8080")
@@ -115,7 +116,7 @@ def test_a_poller_that_an_older_worker_did_not_know_is_no_404() -> None:
 # --- who asks
 
 
-@pytest.mark.parametrize(
+@each(
     "headers",
     [
         [("x-functions-key", TOKEN)],
@@ -147,7 +148,7 @@ WRONG_KEYS: list[list[tuple[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize("headers", WRONG_KEYS)
+@each("headers", WRONG_KEYS)
 def test_without_a_key_all_that_is_not_anonymous_looks_alike(headers: list[tuple[str, str]]) -> None:
     asked = Asked()
     served = endpoints(asked)
@@ -183,7 +184,7 @@ def test_without_a_token_all_is_open_or_all_is_closed() -> None:
 # --- where it is asked
 
 
-@pytest.mark.parametrize(
+@each(
     "host",
     [
         "localhost", "LOCALHOST:80", "127.0.0.1", "127.8.9.1:8080", "[::1]:8080", "[0:0:0:0:0:0:0:1]",
@@ -204,8 +205,8 @@ FOREIGN_HOSTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("host", FOREIGN_HOSTS)
-@pytest.mark.parametrize("key", [[], [KEY]], ids=["without a key", "with a key"])
+@each("host", FOREIGN_HOSTS)
+@each("key", [[], [KEY]])
 def test_another_host_is_refused_whoever_asks(host: str, key: list[tuple[str, str]]) -> None:
     """A page whose name leads to this machine can send what it likes, and read what it gets."""
     asked = Asked()
@@ -230,7 +231,7 @@ STRANGE_PATHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", STRANGE_PATHS)
+@each("path", STRANGE_PATHS)
 def test_a_path_that_is_none_is_404_before_any_look(path: str) -> None:
     asked = Asked()
 
@@ -265,8 +266,8 @@ def test_without_a_host_nothing_is_answered() -> None:
     assert endpoints()(Request("GET", "/api/health", headers=(KEY,))).status == 400
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW", "get"])
-@pytest.mark.parametrize("path", ["/api/health", "/api/pollers", "/api/pollers/orders", "/api/scale/orders"])
+@each("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW", "get"])
+@each("path", ["/api/health", "/api/pollers", "/api/pollers/orders", "/api/scale/orders"])
 def test_other_methods_are_405_and_change_nothing(method: str, path: str) -> None:
     asked = Asked()
 
@@ -289,8 +290,8 @@ def test_head_is_get_without_its_body(path: str) -> None:
 # --- what every answer has
 
 
-@pytest.mark.parametrize("path", ["/api/health", "/api/pollers", "/nothing", "/api/pollers/" + "a" * 10_000])
-@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+@each("path", ["/api/health", "/api/pollers", "/nothing", "/api/pollers/" + "a" * 10_000])
+@each("method", ["GET", "POST", "OPTIONS"])
 def test_every_answer_keeps_pages_and_caches_out(path: str, method: str) -> None:
     origin = ("origin", "https://evil.example")
 

@@ -9,11 +9,12 @@ import pytest
 from poller.http.page import plot
 from poller.http.page.plot import PlotWindow
 from poller.http.page.words import rate, seconds, when
+from tests.support.cases import each
 
 NOW = datetime(2026, 11, 23, 13, 42, 17, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("most", "end"),
     [(0.0, 2.0), (0.03, 0.04), (1.0, 2.0), (2.0, 2.0), (48.0, 60.0), (81.0, 100.0), (101.0, 200.0), (2e9, 2e9)],
 )
@@ -21,7 +22,7 @@ def test_an_axis_ends_and_halves_at_round_numbers(most: float, end: float) -> No
     assert plot.end_of_axis(most) == pytest.approx(end)
 
 
-@pytest.mark.parametrize(
+@each(
     ("most", "words"),
     [
         (0.4, "400 ms"),
@@ -57,20 +58,13 @@ def test_the_running_slot_is_the_last_and_others_are_outside() -> None:
     assert window.place(datetime.max.replace(tzinfo=UTC)) is None
 
 
-def test_a_line_has_gaps_and_a_value_alone_is_a_dot() -> None:
-    values = [1.0, 2.0, None, 1.0, None, 2.0, 0.0]
-
-    assert plot.line(values, 2.0) == "M5 50L15 0M55 0L65 100"
-    assert plot.dots(values, 2.0) == "M35 50h0"
-
-
 def test_a_bar_of_little_is_seen_and_one_of_nothing_is_not() -> None:
     bars = plot.bars([0.0, None, 0.001, 2.0], 2.0)
 
     assert [(bar.x, bar.height) for bar in bars] == [(20.75, 1.5), (30.75, 100.0)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "words"),
     [
         (rate(0.051), "0.051"), (rate(4.26), "4.3"), (rate(48.4), "48"), (rate(1234.0), "1,234"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from poller.http import Request
 from poller.http.keys import ChangesKey, new_changes_key
 from poller.http.origins import same_origin
 from poller.http.sessions import VALID, Session, Sessions
+from tests.support.cases import each
 
 NOW = datetime(2026, 4, 7, 1, 23, 45, tzinfo=UTC)
 KEY = "the-key-for-changes-of-the-shop"
@@ -47,7 +46,7 @@ def test_a_cookie_is_of_the_page_alone_and_out_of_scripts_reach() -> None:
         assert cookie_of(sessions.begin(page(host=host))).endswith("; HttpOnly; SameSite=Strict; Secure")
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "place"),
     [
         ("/api/dashboard", "/api/dashboard"),
@@ -73,7 +72,7 @@ def test_a_session_is_kept_so_that_two_tabs_work() -> None:
     assert sessions.allow(asked(first, again.token))
 
 
-@pytest.mark.parametrize(
+@each(
     "cookie",
     ["", "poller_session=", "poller_session=short", "poller_session=" + "x" * 44, "poller_session=" + "\u00e9" * 43,
      "poller_session=" + "x" * 43 + "; poller_session=" + "y" * 43, "xpoller_session=" + "x" * 43],
@@ -128,7 +127,7 @@ def test_nothing_of_a_session_shows_where_it_is_printed() -> None:
     assert "poller_session" not in repr(begun)
 
 
-@pytest.mark.parametrize(
+@each(
     ("origin", "host"),
     [
         ("http://localhost:8080", "localhost:8080"),
@@ -146,7 +145,7 @@ def test_our_own_page_is_of_the_same_origin(origin: str, host: str) -> None:
     assert same_origin(origin, host)
 
 
-@pytest.mark.parametrize(
+@each(
     ("origin", "host"),
     [
         ("null", "localhost:8080"),

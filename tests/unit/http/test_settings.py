@@ -13,6 +13,7 @@ from poller.errors import ConfigError
 from poller.http.addresses import read_address
 from poller.http.hosts import listed_hosts
 from poller.http.keys import new_changes_key, read_changes_key, read_token
+from tests.support.cases import each
 
 TOKEN = "a-token-of-32-characters-exactly"
 
@@ -31,7 +32,7 @@ def test_token_comes_from_a_setting_or_a_file(tmp_path: Path) -> None:
     assert read_token({}, file) == TOKEN
 
 
-@pytest.mark.parametrize(
+@each(
     ("token", "says"),
     [
         ("", "fewer than 16"),
@@ -52,7 +53,7 @@ def test_wrong_token_is_refused_without_being_shown(token: str, says: str, tmp_p
         assert not token.strip() or token.strip() not in str(caught.value)
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o601])
+@each("mode", [0o640, 0o604, 0o644, 0o620, 0o601])
 def test_token_in_a_file_that_others_may_use_is_refused(mode: int, tmp_path: Path) -> None:
     file = private(tmp_path / "token", TOKEN, mode)
 
@@ -83,7 +84,7 @@ def test_key_for_changes_comes_from_a_setting_or_a_file(tmp_path: Path) -> None:
         read_changes_key({"POLLER_HTTP_CHANGES_KEY": TOKEN}, file)
 
 
-@pytest.mark.parametrize("wrong", ["", "short", "with a space in the middle", "x" * 1025])
+@each("wrong", ["", "short", "with a space in the middle", "x" * 1025])
 def test_wrong_key_for_changes_is_refused_without_being_shown(wrong: str) -> None:
     with pytest.raises(ConfigError, match="The key for changes over HTTP, in the setting") as caught:
         read_changes_key({"POLLER_HTTP_CHANGES_KEY": wrong})
@@ -113,13 +114,13 @@ def test_hosts_come_from_a_setting_and_from_azure() -> None:
     assert found == ["poller.example.com", "10.0.0.7", "[fd00::7]", "fd00::8", site]
 
 
-@pytest.mark.parametrize("wrong", ["https://x.example", "x.example:80", "x.example/api", "*.example.com", "a b", "*"])
+@each("wrong", ["https://x.example", "x.example:80", "x.example/api", "*.example.com", "a b", "*"])
 def test_host_that_is_no_name_is_refused_with_its_place(wrong: str) -> None:
     with pytest.raises(ConfigError, match=r"POLLER_HTTP_HOSTS.* place 2"):
         listed_hosts({"POLLER_HTTP_HOSTS": f"ok.example,{wrong}"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "host", "loopback"),
     [
         ("8080", "127.0.0.1", True),
@@ -137,7 +138,7 @@ def test_port_alone_is_of_this_machine_only(text: str, host: str, loopback: bool
     assert (address.host, address.place[1], address.loopback) == (host, 8080, loopback)
 
 
-@pytest.mark.parametrize("text", ["", "http", ":8080", "8080:", "::1:8080", "65536", "-1", "1.2.3.4", "a:b:1", "[]:80"])
+@each("text", ["", "http", ":8080", "8080:", "::1:8080", "65536", "-1", "1.2.3.4", "a:b:1", "[]:80"])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--http"):
         read_address(text)

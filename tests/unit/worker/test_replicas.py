@@ -13,6 +13,7 @@ from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written
 from poller.stores import MemoryStore
 from poller.worker.replicas import Replicas
 from tests.integration.runner.clockwork import Clockwork
+from tests.support.cases import each
 
 POLLERS = [f"p{number}" for number in range(1000)]
 TEN = 10.0
@@ -186,7 +187,7 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize("body", GARBAGE)
+@each("body", GARBAGE)
 def test_a_hint_full_of_garbage_is_nobodys(body: bytes) -> None:
     site = Site()
     site.store.write(f"replicas/shop/{'f' * 32}", body, if_tag=None)

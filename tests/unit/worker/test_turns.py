@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from poller.worker.turns import GRACE, OVERTIME, Turns
+from tests.support.cases import each
 from tests.unit.worker.office import Office
 
 
@@ -290,7 +291,7 @@ def test_a_clock_that_is_set_makes_new_moments() -> None:
 # --- any order
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_any_order_of_events_keeps_the_rules(seed: int) -> None:
     """Ticks of any length, pollers that leave, clocks that are set back, ticks that hang: never too many at once, and
     whoever is due and may have a turn has one."""
