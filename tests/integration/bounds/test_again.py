@@ -13,6 +13,7 @@ from poller.errors import SourceError
 from poller.sources import SqlSource
 from poller.sources.current_bound import AGAIN_FOR
 from tests.integration.sources.tables import add_orders, closing, execute, make_orders, orders
+from tests.support.cases import each
 
 LONG_AGO = [f"2026-01-01 00:00:{second:02}" for second in range(9)]
 
@@ -96,7 +97,7 @@ EVENTS: dict[str, Callable[[SqlSource], None]] = {
 }
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@each("event", EVENTS)
 def test_a_bound_does_not_outlive_it(postgres_db: str, event: str) -> None:
     with reading(postgres_db, bound="delay") as (source, _, samples):
         first = source.page(None, 3)

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from poller.errors import SourceError
 from tests.integration.bounds.tables import add, make, source
 from tests.integration.sources.tables import execute
+from tests.support.cases import each
 
 QUERIES = [
     {"table": None, "query": "select * from stamped"},
@@ -28,7 +29,7 @@ def views(url: str) -> None:
     )
 
 
-@pytest.mark.parametrize("keys", QUERIES)
+@each("keys", QUERIES)
 def test_a_table_of_another_engine_is_seen_behind_views(family_db: str, keys: dict[str, Any]) -> None:
     make(family_db, suffix=" engine = myisam")
     views(family_db)
@@ -39,7 +40,7 @@ def test_a_table_of_another_engine_is_seen_behind_views(family_db: str, keys: di
     assert "the engine of stamped is MyISAM" in str(bound.reason)
 
 
-@pytest.mark.parametrize("keys", QUERIES)
+@each("keys", QUERIES)
 def test_over_innodb_they_are_observed(family_db: str, keys: dict[str, Any]) -> None:
     make(family_db)
     views(family_db)

@@ -14,6 +14,7 @@ from poller.sources import sampler as followed
 from poller.sources.mysql import tracked as mysql_tracked
 from tests.integration.bounds.tables import add, another_process, freshly, ids, make, session, source
 from tests.integration.sources.tables import execute
+from tests.support.cases import each
 from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.services import wait_until
 
@@ -30,7 +31,7 @@ def plain_user(family_db: str) -> Iterator[str]:
     execute(family_db, f"drop user '{name}'@'%'")
 
 
-@pytest.mark.parametrize("bound", ["auto", "exact"])
+@each("bound", ["auto", "exact"])
 def test_what_commits_after_an_open_transaction_began_waits_for_it(family_db: str, bound: str) -> None:
     make(family_db)
     add(family_db, 1)
@@ -222,7 +223,7 @@ def test_a_cold_process_knows_only_what_is_remembered(family_db: str) -> None:
                 assert ids(freshly(warm)) == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "now", "same"),
     [
         ([], (7, "a"), True),  # a statement that ran may have begun it

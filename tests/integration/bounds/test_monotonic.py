@@ -16,11 +16,12 @@ from poller.sources.columns import Column, Family
 from poller.sources.columns.moments import TextForm
 from tests.integration.bounds.pretended import STAMP, Process, asked
 from tests.integration.sources.tables import add_orders, closing, make_orders, orders
+from tests.support.cases import each
 
 NOON = datetime(2026, 7, 1, 12, 0, 0, 700_000, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("column", "zone", "expected"),
     [
         (Column("c", Family.TIMESTAMPTZ), None, "2026-07-01T12:00:00.699999Z"),

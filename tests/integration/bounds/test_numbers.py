@@ -10,6 +10,7 @@ from poller.errors import ConfigError, SourceError
 from poller.model.cursor import Cursor
 from tests.integration.bounds.tables import INTEGER, XID8, add, ids, make, make_counted, make_xid8, session, source
 from tests.integration.sources.tables import drain, execute, family
+from tests.support.cases import each
 
 KEY = {"cursor_column": "id", "cursor_kind": "integer+pk"}
 
@@ -107,7 +108,7 @@ def test_what_the_counter_knew_goes_on_in_another_process(postgres_db: str) -> N
         assert ids(warm) == [1]
 
 
-@pytest.mark.parametrize(("cache", "finding"), [(50, "CACHE 50"), (None, "no sequence")])
+@each(("cache", "finding"), [(50, "CACHE 50"), (None, "no sequence")])
 def test_numbers_that_no_sequence_orders_are_left_to_the_heuristic(
     postgres_db: str, cache: int | None, finding: str
 ) -> None:
@@ -146,7 +147,7 @@ def test_numbers_that_are_handed_out_in_blocks_are_a_guess(postgres_db: str) -> 
         reader.page(None, 1)
 
 
-@pytest.mark.parametrize("made", ["nextval('other')", "nextval('stamped_id_seq') * 2", None])
+@each("made", ["nextval('other')", "nextval('stamped_id_seq') * 2", None])
 def test_numbers_not_from_the_columns_own_sequence_are_a_guess(postgres_db: str, made: str | None) -> None:
     """A sequence belongs to a column for ever, also where the column's DEFAULT was changed: its count says nothing."""
     make(postgres_db, "id bigserial primary key, v integer")
@@ -162,7 +163,7 @@ def test_numbers_not_from_the_columns_own_sequence_are_a_guess(postgres_db: str,
     assert "DEFAULT of id is not the next value of the sequence public.stamped_id_seq" in str(bound.reason)
 
 
-@pytest.mark.parametrize("quoted", ['"Odd ""name\'"', "plain"])
+@each("quoted", ['"Odd ""name\'"', "plain"])
 def test_a_sequence_of_any_name_fills_its_column(postgres_db: str, quoted: str) -> None:
     execute(
         postgres_db,

@@ -18,6 +18,7 @@ from poller.sources.postgresql import samples as postgresql_samples
 from tests.integration.bounds.pretended import Process, asked
 from tests.integration.bounds.tables import add, another_process, ids, make, session, source
 from tests.integration.sources.tables import execute
+from tests.support.cases import each
 from tests.support.postgres import PostgresServer
 from tests.support.services import unavailable, wait_until
 
@@ -35,7 +36,7 @@ def plain_user(postgres_db: str) -> Iterator[str]:
     execute(postgres_db, f"drop owned by {name}", f"drop role {name}")
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@each("bound", BOUNDS)
 def test_a_transaction_that_has_only_begun_holds_too(postgres_db: str, bound: str) -> None:
     """It has no transaction id yet, but its now() is taken."""
     make(postgres_db)
@@ -53,7 +54,7 @@ def test_a_transaction_that_has_only_begun_holds_too(postgres_db: str, bound: st
         assert ids(reader) == [2, 1]
 
 
-@pytest.mark.parametrize("read", [{}, {"table": "seen"}, {"table": None, "query": "select * from stamped"}])
+@each("read", [{}, {"table": "seen"}, {"table": None, "query": "select * from stamped"}])
 def test_a_type_changed_before_the_first_page_passes_no_row(postgres_db: str, read: dict[str, Any]) -> None:
     """While the bound is not known no page is read; the old type's bound, compared in the session's zone, is hours
     ahead."""
@@ -102,7 +103,7 @@ def test_a_long_open_transaction_is_not_looked_at_again_and_again(postgres_db: s
     assert len(looks) == 2
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@each("bound", BOUNDS)
 def test_a_prepared_transaction_holds_and_is_named_with_its_end(postgres_db: str, bound: str) -> None:
     make(postgres_db)
     add(postgres_db, 1)
@@ -120,7 +121,7 @@ def test_a_prepared_transaction_holds_and_is_named_with_its_end(postgres_db: str
         assert ids(reader) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("bound", ["exact", "observed"])
+@each("bound", ["exact", "observed"])
 def test_a_transaction_that_stays_open_is_named(postgres_db: str, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (followed, postgresql_samples):
         monkeypatch.setattr(module, "SHOWS_HOLDER_AFTER", 0.0)
@@ -344,7 +345,7 @@ def test_samples_of_another_server_say_nothing(postgres_db: str) -> None:
         assert reader.bound().value is None
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@each("bound", BOUNDS)
 def test_a_clock_that_went_back_is_waited_for(postgres_db: str, bound: str) -> None:
     make(postgres_db)
     add(postgres_db, 1)

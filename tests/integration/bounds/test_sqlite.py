@@ -17,6 +17,7 @@ from poller.errors import ConfigError, SourceError
 from poller.sources import SqlSource
 from poller.sources.sqlite.bound import SharedClock
 from tests.integration.bounds.tables import add, ids, make, session, source
+from tests.support.cases import each
 from tests.support.services import wait_until
 
 
@@ -202,7 +203,7 @@ def test_an_id_that_may_be_handed_out_again_is_not_called_exact(sqlite_url: str)
         kind_of(sqlite_url, bound="exact")
 
 
-@pytest.mark.parametrize(
+@each(
     ("columns", "keys"),
     [
         ("id integer primary key autoincrement, at integer not null", {"cursor_column": "at"}),

@@ -13,6 +13,7 @@ from poller.errors import SourceError
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
 from tests.integration.sources.tables import add_orders, closing, drain, execute, family, make_orders, orders
+from tests.support.cases import each
 
 STAMPS = [f"2026-01-01 00:00:0{i}.500000" for i in range(6)]
 
@@ -142,7 +143,7 @@ def test_a_columns_zone_stops_also_where_the_session_has_another(postgres_db: st
     stopped(both(f"{postgres_db}?options=-ctimezone%3DAsia/Tokyo", change), "has a time zone now")
 
 
-@pytest.mark.parametrize("form", ["rows", "arrow"])
+@each("form", ["rows", "arrow"])
 def test_no_row_under_other_types_is_not_taken_for_none(postgres_db: str, form: str) -> None:
     """As dates, all rows of the cursor's day sort below it: the page has none, and the error must come all the same."""
     if form == "arrow":
@@ -217,7 +218,7 @@ def seen_of(source: SqlSource) -> list[Any]:
 
 
 @pytest.mark.parametrize(("database", "change"), BEFORE_THE_FIRST_PAGE)
-@pytest.mark.parametrize("kind", ["table", "view", "query"])
+@each("kind", ["table", "view", "query"])
 def test_the_first_page_is_read_as_the_types_that_it_shows(
     database: str, change: str, kind: str, request: pytest.FixtureRequest
 ) -> None:
@@ -238,7 +239,7 @@ def test_the_first_page_is_read_as_the_types_that_it_shows(
         assert seen_of(early) == seen_of(fresh)
 
 
-@pytest.mark.parametrize("kind", ["table", "view", "query"])
+@each("kind", ["table", "view", "query"])
 def test_sqlite_a_table_made_with_another_type_is_looked_at_again(sqlite_url: str, kind: str) -> None:
     make_orders(sqlite_url, STAMPS)
     execute(sqlite_url, VIEW)

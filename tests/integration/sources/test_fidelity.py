@@ -10,6 +10,7 @@ import pytest
 from poller.errors import SourceError
 from poller.model.cursor import KeyValue
 from tests.integration.sources.tables import closing, drain, execute, family, is_mariadb, make_orders, orders
+from tests.support.cases import each
 
 
 def _table(url: str, stamp_type: str, *stamps: str, key_type: str = "integer", keys: list[str] | None = None) -> None:
@@ -21,7 +22,7 @@ def _table(url: str, stamp_type: str, *stamps: str, key_type: str = "integer", k
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "stored", "expected"),
     [
         ("timestamptz", "2026-03-29 02:30:00.123456+02", "2026-03-29T00:30:00.123456Z"),
@@ -54,7 +55,7 @@ def test_the_sessions_time_zone_changes_nothing(postgres_db: str) -> None:
         assert len(drain(source, 1)) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "stored", "expected"),
     [
         ("datetime(6)", "2026-01-01 00:00:00.123456", "2026-01-01T00:00:00.123456"),
@@ -83,7 +84,7 @@ def test_mysqls_timestamp_is_an_instant_whatever_the_servers_zone(family_db: str
         assert len(drain(source, 1)) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     "stamps",
     [
         ["2026-01-01 00:00:00", "2026-01-01 00:00:00.5", "2026-01-01 00:00:01"],
@@ -103,7 +104,7 @@ def test_sqlite_keeps_the_stored_texts_own_form(sqlite_url: str, stamps: list[st
         assert [row["id"] for row in drain(source, 1)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("odd", ["2026-01-01T00:00:05", "yesterday", "2026-01-01 00:00:05Z", ""])
+@each("odd", ["2026-01-01T00:00:05", "yesterday", "2026-01-01 00:00:05Z", ""])
 def test_sqlite_refuses_a_column_that_mixes_forms(sqlite_url: str, odd: str) -> None:
     make_orders(sqlite_url, ["2026-01-01 00:00:00", odd, "2026-01-02 00:00:00"])
     with closing(orders(sqlite_url)) as source, pytest.raises(SourceError) as error:

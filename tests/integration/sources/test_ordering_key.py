@@ -16,6 +16,7 @@ from poller.ports import Bound, Lag, Page, Row, Source
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.sources.tables import TEXT, TIMESTAMP, closing, execute, family, make_orders, orders
+from tests.support.cases import each
 
 STAMP = "2026-01-01 00:00:0{}.250000"
 BYTES = {"postgresql": "bytea", "mysql": "varbinary(8)", "sqlite": "blob"}
@@ -79,7 +80,7 @@ def test_a_page_has_the_text_of_each_rows_key(customers: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("query", [False, True])
+@each("query", [False, True])
 def test_equal_values_of_every_type_have_one_text(customers: str, query: bool) -> None:
     options = {"query": "select * from orders"} if query else {}
     for name in ("customer", "token", "seen", "rate", "price"):

@@ -23,6 +23,7 @@ from tests.integration.sources.tables import (
     orders,
 )
 from tests.support import flights
+from tests.support.cases import each
 
 SECOND = "2026-01-01 00:00:0{}.250000"
 
@@ -208,7 +209,7 @@ def test_threads_may_take_turns(any_db: str) -> None:
             assert other.submit(lambda: source.lag(after, cap=5)).result().pending == 2
 
 
-@pytest.mark.parametrize("name", ["a:b", "100%", "%(v)s", ":k0", "it's", 'x"y', "back\\slash", "k0::int"])
+@each("name", ["a:b", "100%", "%(v)s", ":k0", "it's", 'x"y', "back\\slash", "k0::int"])
 def test_names_and_texts_may_look_like_parameters(any_db: str, name: str) -> None:
     mark = "`" if family(any_db) == "mysql" else '"'
     table, said = (mark + one.replace(mark, 2 * mark) + mark for one in (name, f"said: {name}"))

@@ -12,12 +12,13 @@ import sqlalchemy as sa
 from poller.errors import ConfigError, PollerError, SourceError, SourceUnavailable
 from poller.sources import SqlSource
 from tests.integration.sources.tables import TIMESTAMP, closing, drain, execute, family, make_orders, orders
+from tests.support.cases import each
 from tests.support.services import free_port
 
 STAMPS = [f"2026-01-01 00:00:0{i}.000000" for i in range(4)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("keys", "key"),
     [
         ({"table": None}, "table"),
@@ -52,7 +53,7 @@ def test_a_wrong_argument_is_refused_before_anything_is_opened(keys: dict[str, A
     assert error.value.key == key
 
 
-@pytest.mark.parametrize("url", ["", "not a url", "nosuchdb://host/x", "duckdb:///x"])
+@each("url", ["", "not a url", "nosuchdb://host/x", "duckdb:///x"])
 def test_a_url_that_means_no_database_we_know(url: str) -> None:
     with pytest.raises(ConfigError) as error:
         orders(url)
@@ -77,7 +78,7 @@ def test_an_unknown_table_gets_a_suggestion(any_db: str) -> None:
     assert "Did you mean 'orders'?" in str(error.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("keys", "column", "near"),
     [
         ({"cursor_column": "update_at"}, "update_at", "updated_at"),
@@ -232,9 +233,7 @@ def test_a_key_that_is_not_unique_or_may_be_null_is_refused(any_db: str) -> None
         assert len(drain(source, 1)) == 1
 
 
-@pytest.mark.parametrize(
-    "query", ["select 7 as id, updated_at from orders", "select nullif(id, 3) as id, updated_at from orders"]
-)
+@each("query", ["select 7 as id, updated_at from orders", "select nullif(id, 3) as id, updated_at from orders"])
 def test_a_querys_key_is_looked_at_in_its_rows(any_db: str, query: str) -> None:
     make_orders(any_db, [STAMPS[0]] * 4)
     with closing(orders(any_db, query=query)) as source, pytest.raises(SourceError, match="pk_columns"):
