@@ -12,7 +12,8 @@ from tests.integration.bounds.tables import add, make, source
 from tests.integration.sources.tables import execute
 from tests.support.cases import each
 
-QUERIES = [
+QUERIES: list[dict[str, Any]] = [
+    {},
     {"table": None, "query": "select * from stamped"},
     {"table": None, "query": "with recent as (select * from `stamped`) select * from recent"},
     {"table": "around"},

@@ -31,21 +31,6 @@ def plain_user(family_db: str) -> Iterator[str]:
     execute(family_db, f"drop user '{name}'@'%'")
 
 
-@each("bound", ["auto", "exact"])
-def test_what_commits_after_an_open_transaction_began_waits_for_it(family_db: str, bound: str) -> None:
-    make(family_db)
-    add(family_db, 1)
-    with source(family_db, bound=bound) as reader:
-        assert reader.page(None, 10).bound.kind == "observed"
-        assert ids(freshly(reader)) == [1]
-        with session(family_db, "start transaction", "insert into stamped (id) values (2)") as writer:
-            add(family_db, 3)
-            assert ids(freshly(reader)) == [1]
-            assert ids(freshly(reader)) == [1]
-            writer.exec_driver_sql("commit")
-        assert ids(freshly(reader)) == [1, 2, 3]
-
-
 def test_an_idle_servers_bound_goes_on_without_a_cache_look(mariadb_db: str) -> None:
     """innodb_trx may be asked every 0.1 s only; who polls more often learns nothing later for it."""
     make(mariadb_db)
@@ -65,8 +50,8 @@ def test_an_idle_servers_bound_goes_on_without_a_cache_look(mariadb_db: str) -> 
 
 def test_a_resting_transaction_holds_also_on_an_idle_server(family_db: str) -> None:
     make(family_db)
-    with source(family_db) as reader:
-        freshly(reader)
+    with source(family_db, bound="exact") as reader:
+        assert freshly(reader).bound().kind == "observed"
         with session(family_db, "start transaction", "insert into stamped (id) values (1)") as writer:
             add(family_db, 2)
             freshly(reader)
@@ -178,14 +163,6 @@ def test_without_process_the_heuristic_is_left_and_the_grant_named(plain_user: s
     with source(plain_user, bound="exact") as reader, pytest.raises(ConfigError, match="PROCESS") as error:
         reader.bound()
     assert error.value.key == "bound"
-
-
-def test_another_engine_is_left_to_the_heuristic(family_db: str) -> None:
-    make(family_db, suffix=" engine = myisam")
-    with source(family_db) as reader:
-        bound = reader.bound()
-    assert bound.kind == "heuristic"
-    assert "MyISAM" in str(bound.reason)
 
 
 def test_a_read_only_server_is_refused(family_server: MySqlFamilyServer, family_db: str) -> None:

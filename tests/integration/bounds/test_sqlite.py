@@ -182,12 +182,6 @@ def kind_of(url: str, **keys: Any) -> tuple[str, str]:
         return bound.kind, str(bound.reason)
 
 
-def test_an_id_that_is_handed_out_once_is_exact(sqlite_url: str) -> None:
-    make(sqlite_url, "id integer primary key autoincrement, v integer")
-    add(sqlite_url, 1)
-    assert kind_of(sqlite_url)[0] == "exact"
-
-
 def test_an_id_that_may_be_handed_out_again_is_not_called_exact(sqlite_url: str) -> None:
     make(sqlite_url, "id integer primary key, v integer")
     add(sqlite_url, 1)

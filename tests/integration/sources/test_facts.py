@@ -225,23 +225,6 @@ def test_so_does_one_of_a_view_or_query(
 
 
 @each("restarts", [False, True])
-@each(
-    ("database", "change"),
-    [
-        ("postgres_db", "alter table orders alter updated_at type timestamptz(0)"),
-        ("mariadb_db", "alter table orders modify updated_at datetime not null"),
-    ],
-)
-def test_a_cursor_that_holds_fewer_digits_begins_its_second_again(
-    database: str, change: str, restarts: bool, shops: Callable[..., Shop], request: pytest.FixtureRequest
-) -> None:
-    url: str = request.getfixturevalue(database)
-    ids = [*range(1, MANY + 1)]
-    make(url, "integer", STAMP[family(url)], ids[::-1], lambda n: f"2026-01-01 00:00:0{n // 30}.{n % 30 + 10}0000")
-    lost(shops(url), lambda: execute(url, change), ids, restarts=restarts)
-
-
-@each("restarts", [False, True])
 @each("kind", ["table", "query"])
 @each("places", ["numeric(10,2)", "numeric"])
 def test_a_number_that_holds_fewer_places_begins_again_with_it(
@@ -332,23 +315,6 @@ def test_large_pages_of_arrow_show_a_change_between_them(
     with pytest.raises(SourceError, match="another table has its name"):
         shop.poller.tick(changes)
     assert len(shop.delivered) == 3 * page
-
-
-@each("restarts", [False, True])
-@each(
-    ("database", "key", "change"),
-    [
-        ("postgres_db", "integer", "alter table orders alter id type text"),
-        ("mariadb_db", "integer", "alter table orders modify id varchar(20) not null"),
-    ],
-)
-def test_a_key_of_another_type_begins_the_tie_again(
-    database: str, key: str, change: str, restarts: bool, shops: Callable[..., Shop], request: pytest.FixtureRequest
-) -> None:
-    url: str = request.getfixturevalue(database)
-    ids = [*range(1, MANY + 1)]
-    make(url, key, STAMP[family(url)], ids, TIE)
-    lost(shops(url), lambda: execute(url, change), ids, restarts=restarts)
 
 
 @each("restarts", [False, True])
