@@ -26,7 +26,7 @@ def each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[_Test], 
         def over_all(**fixtures: Any) -> None:
             for number, case in enumerate(tried):
                 given = {**fixtures, **dict(zip(keys, case if len(keys) > 1 else (case,), strict=True))}
-                for url in _databases(given) if number else ():
+                for url in _databases(given, first=number == 0):
                     empty(url)
                 try:
                     test(**given)
@@ -41,11 +41,12 @@ def each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[_Test], 
     return decorate
 
 
-def _databases(given: dict[str, Any]) -> Iterable[str]:
-    """The URLs of the databases that a test is given, or asks for by name."""
+def _databases(given: dict[str, Any], *, first: bool) -> Iterable[str]:
+    """The URLs of the databases that a test is given and has used, or asks for by name."""
     for name, value in given.items():
         if name in _DATABASES:
-            yield value
+            if not first:
+                yield value
         elif isinstance(value, str) and value in _DATABASES:
             yield given["request"].getfixturevalue(value)
 
