@@ -38,7 +38,7 @@ def test_a_table_of_another_engine_is_seen_behind_views(family_db: str, keys: di
     with source(family_db, **keys) as reader:
         bound = reader.page(None, 10).bound
     assert bound.kind == "heuristic"
-    assert "the engine of stamped is MyISAM" in str(bound.reason)
+    assert ("the engine of stamped is MyISAM" if keys else "the table's engine is MyISAM") in str(bound.reason)
 
 
 @each("keys", QUERIES)

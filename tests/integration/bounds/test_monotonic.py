@@ -110,15 +110,6 @@ def test_rows_younger_than_the_delay_wait(any_db: str) -> None:
         assert page.bound.kind == "none"
 
 
-def test_a_held_clock_reads_nothing_and_says_so(postgres_db: str) -> None:
-    make_orders(postgres_db, ["2026-01-01 00:00:00"])
-    with closing(orders(postgres_db, bound="delay")) as source:
-        source.recall({"clock": "2099-01-01T00:00:00.000000Z"})
-        page = source.page(None, 10)
-        assert list(page.rows) == []
-        assert "went back" in str(page.bound.reason)
-
-
 def test_naive_local_columns_are_bounded_by_their_own_clock(any_db: str) -> None:
     """Rows stamped by the clocks of Kolkata, five and a half hours ahead of UTC."""
     local = datetime.now(ZoneInfo("Asia/Kolkata")).replace(tzinfo=None)

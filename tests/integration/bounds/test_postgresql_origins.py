@@ -69,6 +69,7 @@ def test_what_reads_a_foreign_table_is_left_to_the_heuristic(foreign: str) -> No
         "create view viewed as select * from whole",
     )
     for keys, name in (
+        ({"table": "far"}, "far"),
         ({"table": "seen"}, "far"),
         ({"table": "seen_again"}, "far"),
         ({"table": "parent"}, "far"),

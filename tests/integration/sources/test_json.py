@@ -131,11 +131,6 @@ def test_a_document_is_parsed_again_only_for_another_row(
     assert all(one["d"] is not other["d"] for one, other in zip(first[:2], again, strict=False))
 
 
-def test_without_orjson_the_standard_library_parses(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    filled(postgres_db, "jsonb", ('{"a": 1}',))
-    assert shown(without_orjson(postgres_db, monkeypatch)) == ["({'a': 1}, [{'a': 1}])"]
-
-
 @each("kind", ["json", "jsonb"])
 def test_as_text_it_is_what_the_server_says(postgres_db: str, kind: str) -> None:
     filled(postgres_db, kind, ('{"b":1,  "a": [1.10]}', "null"))
