@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+import pytest
 import sqlalchemy as sa
 
 _Test = TypeVar("_Test", bound=Callable[..., None])
@@ -16,7 +17,8 @@ _DATABASES = ("any_db", "family_db", "mariadb_db", "mysql_db", "postgres_db", "s
 
 def each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[_Test], _Test]:
     """As `pytest.mark.parametrize`, in one test: to make a database takes longer than most cases. An error names its
-    case. Cases must end with what they began with, but for the database of a fixture, which is emptied before each."""
+    case, and each has 20 seconds more. Cases must end with what they began with, but for the database of a fixture,
+    which is emptied before each."""
     keys, tried = [names] if isinstance(names, str) else list(names), list(cases)
 
     def decorate(test: _Test) -> _Test:
@@ -26,7 +28,7 @@ def each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[_Test], 
         def over_all(**fixtures: Any) -> None:
             for number, case in enumerate(tried):
                 given = {**fixtures, **dict(zip(keys, case if len(keys) > 1 else (case,), strict=True))}
-                for url in _databases(given) if number else ():
+                for url in _databases(given, first=number == 0):
                     empty(url)
                 try:
                     test(**given)
@@ -36,16 +38,20 @@ def each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[_Test], 
 
         kept = [one for name, one in signature.parameters.items() if name not in keys]
         over_all.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        many = len(tried) * getattr(test, "many", 1)
+        others = [mark for mark in getattr(test, "pytestmark", ()) if mark.name != "timeout"]
+        over_all.__dict__.update(many=many, pytestmark=[*others, pytest.mark.timeout(120 + 20 * many).mark])
         return over_all  # type: ignore[return-value]
 
     return decorate
 
 
-def _databases(given: dict[str, Any]) -> Iterable[str]:
-    """The URLs of the databases that a test is given, or asks for by name."""
+def _databases(given: dict[str, Any], *, first: bool) -> Iterable[str]:
+    """The URLs of the databases that a test is given and has used, or asks for by name."""
     for name, value in given.items():
         if name in _DATABASES:
-            yield value
+            if not first:
+                yield value
         elif isinstance(value, str) and value in _DATABASES:
             yield given["request"].getfixturevalue(value)
 

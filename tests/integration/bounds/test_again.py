@@ -13,6 +13,7 @@ from poller.errors import SourceError
 from poller.sources import SqlSource
 from poller.sources.current_bound import AGAIN_FOR
 from tests.integration.sources.tables import add_orders, closing, execute, make_orders, orders
+from tests.support.cases import each
 
 LONG_AGO = [f"2026-01-01 00:00:{second:02}" for second in range(9)]
 
@@ -52,6 +53,11 @@ def test_full_pages_share_a_sample_and_its_age_counts_on(any_db: str) -> None:
         assert (ids(first), ids(second), samples()) == ([1, 2, 3], [4, 5, 6], 1)
         assert second.bound.value == first.bound.value
         assert (second.bound.age_seconds or 0) - (first.bound.age_seconds or 0) == pytest.approx(AGAIN_FOR / 2)
+        source.page(first.cursors[-1], 3)
+        assert samples() == 2, "a page of another tick takes its own"
+        clock.now += AGAIN_FOR
+        source.next_page(second.cursors[-1], 3)
+        assert samples() == 3, "and so does one a second later"
 
 
 def test_a_page_that_is_not_full_is_read_below_a_new_bound(any_db: str) -> None:
@@ -60,21 +66,6 @@ def test_a_page_that_is_not_full_is_read_below_a_new_bound(any_db: str) -> None:
         first = source.page(None, 6)
         add_orders(any_db, ["2026-01-01 00:01:00"], first=10)
         assert ids(source.next_page(first.cursors[-1], 6)) == [7, 8, 9, 10]
-        assert samples() == 2
-
-
-def test_after_a_second_another_sample_is_taken(any_db: str) -> None:
-    with reading(any_db, bound="delay") as (source, clock, samples):
-        first = source.page(None, 3)
-        clock.now += AGAIN_FOR
-        source.next_page(first.cursors[-1], 3)
-        assert samples() == 2
-
-
-def test_a_page_of_another_tick_takes_its_own(any_db: str) -> None:
-    with reading(any_db, bound="delay") as (source, _, samples):
-        first = source.page(None, 3)
-        source.page(first.cursors[-1], 3)
         assert samples() == 2
 
 
@@ -96,7 +87,7 @@ EVENTS: dict[str, Callable[[SqlSource], None]] = {
 }
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@each("event", EVENTS)
 def test_a_bound_does_not_outlive_it(postgres_db: str, event: str) -> None:
     with reading(postgres_db, bound="delay") as (source, _, samples):
         first = source.page(None, 3)

@@ -22,6 +22,7 @@ from poller.stores import MemoryStore
 from tests.integration.bounds.pretended import Process, asked
 from tests.integration.bounds.tables import INTEGER, XID8, ids, make, make_counted, make_xid8, source
 from tests.integration.sources.tables import execute, family
+from tests.support.cases import each
 from tests.support.operators import reset
 from tests.support.postgres import PostgresServer
 from tests.support.services import wait_until
@@ -43,7 +44,7 @@ def _at(kind: CursorKind, value: str, *, delivered: bool = True) -> Cursor:
     return Cursor(kind=kind, value=value, tiebreaker={"id": 1} if delivered else None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "bounds", "checkpoint", "held"),
     [
         ("integer+pk", [("101", "101"), ("51", "51"), ("140", "140")], "100", [False, True, True]),
@@ -176,7 +177,7 @@ def test_numbers_handed_out_again_wait_for_a_person(server: str, request: pytest
     assert shop.got[3:] == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("again", [(), ("insert into stamped (v) values (2)",)])
+@each("again", [(), ("insert into stamped (v) values (2)",)])
 def test_sqlites_count_that_was_deleted_with_the_rows_holds_too(sqlite_url: str, again: tuple[str, ...]) -> None:
     """As people begin a table anew: then no count stands there, as in a table that never had a row."""
     shop = _of_three(sqlite_url)
@@ -187,7 +188,7 @@ def test_sqlites_count_that_was_deleted_with_the_rows_holds_too(sqlite_url: str,
     assert shop.got == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
+@each(
     "edit",
     ["delete from sqlite_sequence", "update sqlite_sequence set seq = 0", "update stamped set id = 1000 where id = 3"],
 )

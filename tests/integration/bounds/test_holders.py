@@ -13,9 +13,10 @@ from poller.sources import sampler as followed
 from poller.sources.mysql import tracked as mysql_tracked
 from poller.sources.mysql.look import Look, look
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize("bound", ["observed", "observed-strict"])
+@each("bound", ["observed", "observed-strict"])
 def test_who_was_there_before_a_cold_process_is_named(
     postgres_db: str, bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from poller.sources import sampler as followed
 from poller.sources.mysql import tracked as mysql_tracked
 from tests.integration.bounds.tables import add, another_process, freshly, ids, make, session, source
 from tests.integration.sources.tables import execute
+from tests.support.cases import each
 from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.services import wait_until
 
@@ -28,21 +29,6 @@ def plain_user(family_db: str) -> Iterator[str]:
     execute(family_db, f"create user '{name}'@'%'", f"grant select on stamped to '{name}'@'%'")
     yield sa.make_url(family_db).set(username=name).render_as_string(hide_password=False)
     execute(family_db, f"drop user '{name}'@'%'")
-
-
-@pytest.mark.parametrize("bound", ["auto", "exact"])
-def test_what_commits_after_an_open_transaction_began_waits_for_it(family_db: str, bound: str) -> None:
-    make(family_db)
-    add(family_db, 1)
-    with source(family_db, bound=bound) as reader:
-        assert reader.page(None, 10).bound.kind == "observed"
-        assert ids(freshly(reader)) == [1]
-        with session(family_db, "start transaction", "insert into stamped (id) values (2)") as writer:
-            add(family_db, 3)
-            assert ids(freshly(reader)) == [1]
-            assert ids(freshly(reader)) == [1]
-            writer.exec_driver_sql("commit")
-        assert ids(freshly(reader)) == [1, 2, 3]
 
 
 def test_an_idle_servers_bound_goes_on_without_a_cache_look(mariadb_db: str) -> None:
@@ -64,8 +50,8 @@ def test_an_idle_servers_bound_goes_on_without_a_cache_look(mariadb_db: str) -> 
 
 def test_a_resting_transaction_holds_also_on_an_idle_server(family_db: str) -> None:
     make(family_db)
-    with source(family_db) as reader:
-        freshly(reader)
+    with source(family_db, bound="exact") as reader:
+        assert freshly(reader).bound().kind == "observed"
         with session(family_db, "start transaction", "insert into stamped (id) values (1)") as writer:
             add(family_db, 2)
             freshly(reader)
@@ -179,14 +165,6 @@ def test_without_process_the_heuristic_is_left_and_the_grant_named(plain_user: s
     assert error.value.key == "bound"
 
 
-def test_another_engine_is_left_to_the_heuristic(family_db: str) -> None:
-    make(family_db, suffix=" engine = myisam")
-    with source(family_db) as reader:
-        bound = reader.bound()
-    assert bound.kind == "heuristic"
-    assert "MyISAM" in str(bound.reason)
-
-
 def test_a_read_only_server_is_refused(family_server: MySqlFamilyServer, family_db: str) -> None:
     make(family_db)
     family_server.execute("set global read_only = 1")
@@ -222,7 +200,7 @@ def test_a_cold_process_knows_only_what_is_remembered(family_db: str) -> None:
                 assert ids(freshly(warm)) == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "now", "same"),
     [
         ([], (7, "a"), True),  # a statement that ran may have begun it

@@ -16,11 +16,12 @@ from poller.sources.columns import Column, Family
 from poller.sources.columns.moments import TextForm
 from tests.integration.bounds.pretended import STAMP, Process, asked
 from tests.integration.sources.tables import add_orders, closing, make_orders, orders
+from tests.support.cases import each
 
 NOON = datetime(2026, 7, 1, 12, 0, 0, 700_000, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("column", "zone", "expected"),
     [
         (Column("c", Family.TIMESTAMPTZ), None, "2026-07-01T12:00:00.699999Z"),
@@ -146,15 +147,6 @@ def test_rows_younger_than_the_delay_wait(any_db: str) -> None:
         page = source.page(None, 10)
         assert [row["id"] for row in page.rows] == [1, 2]
         assert page.bound.kind == "none"
-
-
-def test_a_held_clock_reads_nothing_and_says_so(postgres_db: str) -> None:
-    make_orders(postgres_db, ["2026-01-01 00:00:00"])
-    with closing(orders(postgres_db, bound="delay")) as source:
-        source.recall({"clock": "2099-01-01T00:00:00.000000Z"})
-        page = source.page(None, 10)
-        assert list(page.rows) == []
-        assert "went back" in str(page.bound.reason)
 
 
 def test_naive_local_columns_are_bounded_by_their_own_clock(any_db: str) -> None:

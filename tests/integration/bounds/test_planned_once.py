@@ -7,6 +7,7 @@ import pytest
 from poller.sources.postgresql import samples as postgresql_samples
 from tests.integration.sources.tables import closing, execute, make_orders, orders
 from tests.support.bounds import reading_as
+from tests.support.cases import each
 
 LONG_AGO = [f"2026-01-01 00:00:{second:02}" for second in range(9)]
 
@@ -24,7 +25,7 @@ def prepared(url: str, kind: str) -> list[str]:
         return [str(row[0]) for row in driver.execute("select statement from pg_prepared_statements")]
 
 
-@pytest.mark.parametrize("bound", ["exact", "observed"])
+@each("bound", ["exact", "observed"])
 def test_samples_are_planned_once_and_pages_each_time(postgres_db: str, bound: str) -> None:
     """A plan that is kept for a user's table would not follow what is in it, and break with a new column."""
     found = prepared(postgres_db, bound)

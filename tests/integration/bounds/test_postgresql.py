@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller.errors import ConfigError, SourceError
+from poller.errors import SourceError
 from poller.sources import sampler as followed
 from poller.sources.current_bound import choose
 from poller.sources.database import dialect_for
@@ -18,8 +18,9 @@ from poller.sources.postgresql import samples as postgresql_samples
 from tests.integration.bounds.pretended import Process, asked
 from tests.integration.bounds.tables import add, another_process, ids, make, session, source
 from tests.integration.sources.tables import execute
+from tests.support.cases import each
 from tests.support.postgres import PostgresServer
-from tests.support.services import unavailable, wait_until
+from tests.support.services import wait_until
 
 BOUNDS = ["exact", "observed", "observed-strict"]
 FAR = "2099-01-01T00:00:00.000000Z"
@@ -35,7 +36,7 @@ def plain_user(postgres_db: str) -> Iterator[str]:
     execute(postgres_db, f"drop owned by {name}", f"drop role {name}")
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@each("bound", BOUNDS)
 def test_a_transaction_that_has_only_begun_holds_too(postgres_db: str, bound: str) -> None:
     """It has no transaction id yet, but its now() is taken."""
     make(postgres_db)
@@ -53,7 +54,7 @@ def test_a_transaction_that_has_only_begun_holds_too(postgres_db: str, bound: st
         assert ids(reader) == [2, 1]
 
 
-@pytest.mark.parametrize("read", [{}, {"table": "seen"}, {"table": None, "query": "select * from stamped"}])
+@each("read", [{}, {"table": "seen"}, {"table": None, "query": "select * from stamped"}])
 def test_a_type_changed_before_the_first_page_passes_no_row(postgres_db: str, read: dict[str, Any]) -> None:
     """While the bound is not known no page is read; the old type's bound, compared in the session's zone, is hours
     ahead."""
@@ -102,7 +103,7 @@ def test_a_long_open_transaction_is_not_looked_at_again_and_again(postgres_db: s
     assert len(looks) == 2
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@each("bound", BOUNDS)
 def test_a_prepared_transaction_holds_and_is_named_with_its_end(postgres_db: str, bound: str) -> None:
     make(postgres_db)
     add(postgres_db, 1)
@@ -120,7 +121,7 @@ def test_a_prepared_transaction_holds_and_is_named_with_its_end(postgres_db: str
         assert ids(reader) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("bound", ["exact", "observed"])
+@each("bound", ["exact", "observed"])
 def test_a_transaction_that_stays_open_is_named(postgres_db: str, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (followed, postgresql_samples):
         monkeypatch.setattr(module, "SHOWS_HOLDER_AFTER", 0.0)
@@ -132,14 +133,6 @@ def test_a_transaction_that_stays_open_is_named(postgres_db: str, bound: str, mo
             held = reader.bound()
             assert f"pid {pid}" in str(held.held_by)
             assert "open" in str(held.reason)
-
-
-def test_auto_is_exact_where_all_may_be_seen(postgres_db: str) -> None:
-    make(postgres_db)
-    with source(postgres_db) as reader:
-        bound = reader.bound()
-    assert bound.kind == "exact"
-    assert "all sessions" in str(bound.reason)
 
 
 def test_auto_without_privileges_observes_and_names_what_is_better(plain_user: str, postgres_db: str) -> None:
@@ -212,43 +205,6 @@ def test_a_standby_is_refused() -> None:
             for sampler in samplers:
                 with pytest.raises(SourceError, match="standby"):
                     sampler.take(standby)
-
-
-def test_a_foreign_table_is_left_to_the_heuristic(postgres_db: str) -> None:
-    make(postgres_db, name="far_away")
-    url = sa.make_url(postgres_db)
-    try:
-        execute(postgres_db, "create extension postgres_fdw")
-    except sa.exc.DBAPIError as missing:
-        unavailable(f"no postgres_fdw: {missing.orig}")
-    execute(
-        postgres_db,
-        f"create server here foreign data wrapper postgres_fdw options (host '{url.host}', port '{url.port}',"
-        f" dbname '{url.database}')",
-        "create user mapping for current_user server here options (user 'postgres')",
-        "create foreign table stamped (id bigint, updated_at timestamptz) server here options (table_name 'far_away')",
-    )
-    with source(postgres_db) as reader:
-        page = reader.page(None, 10)
-        assert page.bound.kind == "heuristic"
-        assert "foreign" in str(page.bound.reason)
-    with source(postgres_db, bound="exact") as reader, pytest.raises(ConfigError, match="foreign") as error:
-        reader.page(None, 10)
-    assert error.value.key == "bound"
-
-
-def test_a_table_filled_by_a_subscription_is_left_to_the_heuristic(postgres_db: str) -> None:
-    make(postgres_db)
-    with session(
-        postgres_db,
-        "set allow_system_table_mods = on",
-        "insert into pg_subscription_rel (srsubid, srrelid, srsubstate) values (1, 'stamped'::regclass, 'r')",
-    ):
-        pass
-    with source(postgres_db) as reader:
-        bound = reader.bound()
-    assert bound.kind == "heuristic"
-    assert "subscription" in str(bound.reason)
 
 
 def test_whole_seconds_are_read_only_below_the_last_whole_second(postgres_db: str) -> None:
@@ -344,7 +300,7 @@ def test_samples_of_another_server_say_nothing(postgres_db: str) -> None:
         assert reader.bound().value is None
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@each("bound", BOUNDS)
 def test_a_clock_that_went_back_is_waited_for(postgres_db: str, bound: str) -> None:
     make(postgres_db)
     add(postgres_db, 1)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from poller.errors import ConfigError, SourceError
 from tests.integration.bounds.tables import STAMPED, add, ids, make, session, source
 from tests.integration.sources.tables import execute
+from tests.support.cases import each
 from tests.support.services import unavailable
 
 COLUMNS = STAMPED["postgresql"]
@@ -68,6 +69,7 @@ def test_what_reads_a_foreign_table_is_left_to_the_heuristic(foreign: str) -> No
         "create view viewed as select * from whole",
     )
     for keys, name in (
+        ({"table": "far"}, "far"),
         ({"table": "seen"}, "far"),
         ({"table": "seen_again"}, "far"),
         ({"table": "parent"}, "far"),
@@ -156,7 +158,7 @@ def test_transaction_ids_of_two_servers_are_not_compared(foreign: str) -> None:
     assert kind(foreign, table="far_ids", **keys)[0] == "exact"
 
 
-@pytest.mark.parametrize("keys", [{"table": "seen"}, {"table": None, "query": "select * from seen where id > 0"}])
+@each("keys", [{"table": "seen"}, {"table": None, "query": "select * from seen where id > 0"}])
 def test_a_materialized_view_is_refused_unless_a_guess_is_accepted(postgres_db: str, keys: dict[str, Any]) -> None:
     """A refresh that began while a transaction was open does not show its rows; the next one does, below the cursor."""
     make(postgres_db)

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from tests.integration.sources.tables import closing, make_orders, orders
 from tests.support.bounds import reading_as
+from tests.support.cases import each
 from tests.support.postgres import PostgresServer
 
 BOUNDS = ("exact", "observed", "observed-strict")
@@ -35,7 +36,7 @@ def statements(url: str, kind: str) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@each("bound", BOUNDS)
 def test_none_are_asked_for_where_there_can_be_none(without_prepared: str, bound: str) -> None:
     seen = statements(without_prepared, bound)
     assert not [sql for sql in seen if "pg_prepared_xacts" in sql]
@@ -43,7 +44,7 @@ def test_none_are_asked_for_where_there_can_be_none(without_prepared: str, bound
         assert len(seen) == 2, "a sample and a page"
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@each("bound", BOUNDS)
 def test_they_are_asked_for_at_every_sample_elsewhere(postgres_db: str, bound: str) -> None:
     make_orders(postgres_db, ["2026-01-05 10:00:00"])
     assert len([sql for sql in statements(postgres_db, bound) if "pg_prepared_xacts" in sql]) == 1

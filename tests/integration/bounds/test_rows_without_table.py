@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from poller.errors import ConfigError
 from tests.integration.bounds.tables import STAMPED, add, make, source
 from tests.integration.sources.tables import execute
+from tests.support.cases import each
 from tests.support.services import unavailable
 
 
@@ -59,7 +60,7 @@ OPAQUE = [
 ]
 
 
-@pytest.mark.parametrize("keys", OPAQUE)
+@each("keys", OPAQUE)
 def test_a_function_in_from_that_cannot_be_seen_is_a_guess(functions: str, keys: dict[str, Any]) -> None:
     found, reason = kind(functions, **keys)
     assert found == "heuristic"
@@ -79,7 +80,7 @@ NO_TABLE = [
 ]
 
 
-@pytest.mark.parametrize("keys", NO_TABLE)
+@each("keys", NO_TABLE)
 def test_rows_of_no_table_are_a_guess(postgres_db: str, keys: dict[str, Any]) -> None:
     found, reason = kind(postgres_db, **keys)
     assert found == "heuristic"
@@ -96,7 +97,7 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize("keys", EXACT)
+@each("keys", EXACT)
 def test_a_function_beside_the_cursors_table_changes_nothing(functions: str, keys: dict[str, Any]) -> None:
     assert kind(functions, **keys)[0] == "exact"
 

@@ -18,6 +18,7 @@ from poller.errors import ConfigError, SourceError
 from poller.sources import SqlSource
 from poller.sources.sqlite.bound import SharedClock
 from tests.integration.bounds.tables import add, ids, make, session, source
+from tests.support.cases import each
 from tests.support.services import wait_until
 
 
@@ -202,12 +203,6 @@ def kind_of(url: str, **keys: Any) -> tuple[str, str]:
         return bound.kind, str(bound.reason)
 
 
-def test_an_id_that_is_handed_out_once_is_exact(sqlite_url: str) -> None:
-    make(sqlite_url, "id integer primary key autoincrement, v integer")
-    add(sqlite_url, 1)
-    assert kind_of(sqlite_url)[0] == "exact"
-
-
 def test_an_id_that_may_be_handed_out_again_is_not_called_exact(sqlite_url: str) -> None:
     make(sqlite_url, "id integer primary key, v integer")
     add(sqlite_url, 1)
@@ -223,7 +218,7 @@ def test_an_id_that_may_be_handed_out_again_is_not_called_exact(sqlite_url: str)
         kind_of(sqlite_url, bound="exact")
 
 
-@pytest.mark.parametrize(
+@each(
     ("columns", "keys"),
     [
         ("id integer primary key autoincrement, at integer not null", {"cursor_column": "at"}),

@@ -19,12 +19,19 @@ def small_server() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture
-def tenants(small_server: PostgresServer) -> Iterator[Tenants]:
-    gc.collect()  # pools of earlier tests, which a check of the server would count
+@pytest.fixture(scope="module")
+def twelve(small_server: PostgresServer) -> Iterator[Tenants]:
     made = Tenants(small_server, 12, limit=-1)
     yield made
     made.drop()
+
+
+@pytest.fixture
+def tenants(twelve: Tenants) -> Tenants:
+    """Twelve databases of that server, with no session of their user."""
+    gc.collect()  # pools of earlier tests, which a check of the server would count
+    twelve.end()
+    return twelve
 
 
 @pytest.fixture(params=["postgres_server", "mariadb_server"])

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from poller.errors import SourceError
 from poller.sources import SqlSource
 from tests.integration.sources.tables import execute
+from tests.support.cases import each
 
 
 class Mine(SqlSource):
@@ -55,7 +56,7 @@ def test_a_given_engine_is_shared() -> None:
     assert len(source_of(engine).another().page(None, 1).rows) == 1
 
 
-@pytest.mark.parametrize("shown", [True, False])
+@each("shown", [True, False])
 def test_what_errors_may_quote_stays_as_it_was_set(url: str, shown: bool) -> None:
     source = source_of(url, filter="json_extract('{}', who) is null")
     source.error_text = shown

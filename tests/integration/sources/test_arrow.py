@@ -23,6 +23,7 @@ pytest.importorskip("adbc_driver_postgresql")
 
 from poller.sources.postgresql import adbc
 from poller.sources.postgresql import arrow as tables
+from tests.support.cases import each
 
 COLUMNS = {
     "at": ("timestamptz", "timestamptz '2026-01-01 00:00:00.000001Z' + n / 3 * interval '0.7 s'"),
@@ -111,7 +112,7 @@ def shown(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [repr(row) for row in rows]
 
 
-@pytest.mark.parametrize(("size", "zone"), [(1200, "UTC"), (1200, "America/St_Johns"), (70, "Europe/Berlin")])
+@each(("size", "zone"), [(1200, "UTC"), (1200, "America/St_Johns"), (70, "Europe/Berlin")])
 def test_rows_and_keys_are_those_of_the_format_rows(things: str, size: int, zone: str) -> None:
     """By ADBC and by psycopg."""
     url = sa.make_url(things).update_query_dict({"options": f"-c timezone={zone}"})
@@ -124,8 +125,8 @@ def test_rows_and_keys_are_those_of_the_format_rows(things: str, size: int, zone
         assert connected(arrow) is (size > tables.FEW)
 
 
-@pytest.mark.parametrize("form", ["arrow", "rows"])
-@pytest.mark.parametrize(("key", "constraint"), [("id", "things_pkey"), ("uid", "things_uid_key")])
+@each("form", ["arrow", "rows"])
+@each(("key", "constraint"), [("id", "things_pkey"), ("uid", "things_uid_key")])
 def test_a_page_is_refused_once_its_key_is_not_unique(things: str, key: str, constraint: str, form: str) -> None:
     """Of the primary key the page itself asks, of another one the statement after it."""
     with closing(source(things, form, pk_columns=[key])) as reader:
@@ -149,7 +150,7 @@ def test_a_table_is_the_same_whichever_way_it_came(things: str, monkeypatch: pyt
     assert by_adbc.arrow().equals(by_psycopg.arrow(), check_metadata=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("cursor", "kind", "keys"),
     [
         ("at", "timestamp+pk", ["id"]),
@@ -180,8 +181,8 @@ def test_a_poller_may_change_its_format_at_any_row(things: str, cursor: str, kin
     assert sorted(seen) == list(range(1, ROWS + 1))
 
 
-@pytest.mark.parametrize("size", [1200, 70])
-@pytest.mark.parametrize(
+@each("size", [1200, 70])
+@each(
     ("column", "value"),
     [
         ("at", "infinity"),

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
 from tests.integration.sources.tables import add_orders, closing, drain, execute, family, make_orders, orders
+from tests.support.cases import each
 
 STAMPS = [f"2026-01-01 00:00:0{i}.500000" for i in range(6)]
 
@@ -62,14 +62,6 @@ def test_a_projected_or_filtered_column_that_goes_is_named(any_db: str) -> None:
         filter="status is null or status <> 'draft'",
     )
     stopped(seen, "status")
-
-
-def test_the_cursor_column_that_goes_or_is_renamed_is_named(any_db: str) -> None:
-    make_orders(any_db, STAMPS)
-    seen = both(any_db, lambda: execute(any_db, "alter table orders rename column updated_at to changed_at"))
-    stopped(seen, "updated_at")
-    with closing(orders(any_db, cursor_column="changed_at")) as source:
-        assert ids(source, Cursor(kind="timestamp+pk", value=source.page(None, 3).cursors[-1].value)) == [3, 4, 5, 6]
 
 
 def test_a_renamed_table_is_named_and_goes_on_under_its_new_name(any_db: str) -> None:
@@ -142,7 +134,7 @@ def test_a_columns_zone_stops_also_where_the_session_has_another(postgres_db: st
     stopped(both(f"{postgres_db}?options=-ctimezone%3DAsia/Tokyo", change), "has a time zone now")
 
 
-@pytest.mark.parametrize("form", ["rows", "arrow"])
+@each("form", ["rows", "arrow"])
 def test_no_row_under_other_types_is_not_taken_for_none(postgres_db: str, form: str) -> None:
     """As dates, all rows of the cursor's day sort below it: the page has none, and the error must come all the same."""
     if form == "arrow":
@@ -216,29 +208,7 @@ def seen_of(source: SqlSource) -> list[Any]:
         return [error.message]
 
 
-@pytest.mark.parametrize(("database", "change"), BEFORE_THE_FIRST_PAGE)
-@pytest.mark.parametrize("kind", ["table", "view", "query"])
-def test_the_first_page_is_read_as_the_types_that_it_shows(
-    database: str, change: str, kind: str, request: pytest.FixtureRequest
-) -> None:
-    """The columns were looked at when no page could be read: the bound was not known, say. In a session of another zone
-    the old type's statement would mean another place."""
-    url: str = request.getfixturevalue(database)
-    make_orders(url, STAMPS)
-    execute(url, VIEW)
-    if family(url) == "postgresql":
-        execute(url, f"alter database {sa.make_url(url).database} set timezone = 'Asia/Tokyo'")
-    keys = kinds_of_source(url)[kind]
-    with closing(orders(url, **keys)) as early, closing(orders(url, **keys)) as fresh:
-        assert early.lag(None, cap=10).pending == 6
-        if family(url) == "postgresql":
-            execute(url, "drop view seen", change, VIEW)
-        else:
-            execute(url, change)
-        assert seen_of(early) == seen_of(fresh)
-
-
-@pytest.mark.parametrize("kind", ["table", "view", "query"])
+@each("kind", ["table", "view", "query"])
 def test_sqlite_a_table_made_with_another_type_is_looked_at_again(sqlite_url: str, kind: str) -> None:
     make_orders(sqlite_url, STAMPS)
     execute(sqlite_url, VIEW)

@@ -9,6 +9,7 @@ import pytest
 from poller.databases import urls
 from poller.stores.sql.store import SqlStore
 from tests.integration.sources.tables import closing, drain, execute, orders
+from tests.support.cases import each
 
 KEYS = ["a", "b?", "b😀1", "b😀2", "c", "é", "日本"]
 STAMP = "'2026-01-01 00\\:00\\:00'"
@@ -18,7 +19,7 @@ def _insert(url: str) -> None:
     execute(url, f"insert into orders values (:id, {STAMP})", rows=[{"id": key} for key in KEYS])
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         "charset=utf8",
@@ -42,7 +43,7 @@ def test_mysql_is_read_in_utf8mb4(family_db: str, options: str, tmp_path: Path) 
         assert [row["id"] for row in drain(source, 1)] == KEYS
 
 
-@pytest.mark.parametrize("encoding", ["latin1", "sql_ascii"])
+@each("encoding", ["latin1", "sql_ascii"])
 def test_postgresql_is_read_in_utf8(postgres_db: str, encoding: str) -> None:
     execute(
         postgres_db,
@@ -62,7 +63,7 @@ def test_other_drivers_of_mysql_are_asked_in_their_own_way(method: str) -> None:
     assert asked == ["utf8mb4"]
 
 
-@pytest.mark.parametrize("charset", ["latin1", "utf8"])
+@each("charset", ["latin1", "utf8"])
 def test_a_state_document_keeps_every_character(mariadb_db: str, charset: str) -> None:
     body = '{"key": "b😀1 日本"}'.encode()
     store = SqlStore(f"{mariadb_db.partition('?')[0]}?charset={charset}")

@@ -13,9 +13,10 @@ from poller.model.cursor import Cursor
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.sources.tables import execute, family
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize("kind", ["text", "bytes"])
+@each("kind", ["text", "bytes"])
 def test_a_checkpoint_at_an_empty_key_is_gone_on_from(any_db: str, kind: str) -> None:
     columns = {
         "text": "varchar(20)",

@@ -13,6 +13,7 @@ from poller.errors import SourceError
 from poller.sources import SqlSource
 from tests.integration.bounds.tables import session
 from tests.integration.sources.tables import closing, drain, execute, orders
+from tests.support.cases import each
 
 COLUMNS = "(id integer not null, updated_at timestamptz not null)"
 ONE, TWO = "'2026-01-01'", "'2026-01-02'"
@@ -52,7 +53,7 @@ def test_a_key_may_be_checked_at_commit(postgres_db: str) -> None:
         assert len(drain(source, 1)) == 2
 
 
-@pytest.mark.parametrize("when", ["before the first look", "under way"])
+@each("when", ["before the first look", "under way"])
 def test_a_parents_key_says_nothing_of_its_childrens_rows(postgres_db: str, when: str) -> None:
     execute(
         postgres_db,
@@ -100,7 +101,7 @@ def test_a_partitioned_tables_key_spans_its_partitions(postgres_db: str) -> None
     assert found(postgres_db, "key") == ["ok: id: unique and never NULL "]
 
 
-@pytest.mark.parametrize("kind", ["citext", "text collate folding"])
+@each("kind", ["citext", "text collate folding"])
 def test_an_index_finer_than_its_column_proves_nothing(postgres_db: str, kind: str) -> None:
     """The page's order calls two values equal that the index distinguishes: one of them would be skipped."""
     finer = "text_ops" if kind == "citext" else 'collate "C"'
@@ -134,7 +135,7 @@ def test_an_index_coarser_than_its_column_proves_more(postgres_db: str) -> None:
             assert len(drain(source, 1)) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("column", "index", "proves"),
     [
         ("text collate nocase not null", "id collate binary", False),
@@ -162,11 +163,11 @@ def test_an_index_finer_than_its_column_proves_nothing_on_sqlite(
                 source.page(None, 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "proves"),
     [("primary key (id collate binary)", False), ("primary key (id)", True), ("unique (id), primary key (n)", True)],
 )
-@pytest.mark.parametrize("suffix", ["", " without rowid"])
+@each("suffix", ["", " without rowid"])
 def test_a_primary_key_of_sqlite_may_be_finer_too(sqlite_url: str, key: str, suffix: str, *, proves: bool) -> None:
     execute(
         sqlite_url,

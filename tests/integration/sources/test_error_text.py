@@ -17,12 +17,14 @@ from poller.sources import SqlSource
 from poller.sources.faults import driver_code
 from poller.stores.memory import MemoryStore
 from tests.integration.sources.tables import closing, execute, make_orders, orders
+from tests.support.cases import each
 
 SECRET = "Jane-Doe-4711"
 
 
 def _shown(source: SqlSource, caplog: pytest.LogCaptureFixture, *, error_text: bool) -> tuple[SourceError, str]:
     """What a tick raises, and all that is shown of it: the error, the events, the log, and what `check` finds."""
+    caplog.clear()
     events: list[PollerEvent] = []
     with caplog.at_level(logging.DEBUG, "poller"), closing(source):
         poller = Poller(
@@ -40,7 +42,7 @@ def _shown(source: SqlSource, caplog: pytest.LogCaptureFixture, *, error_text: b
     return raised.value, "\n".join(texts + [str(event.as_json()) for event in events])
 
 
-@pytest.mark.parametrize(
+@each(
     ("condition", "state"),
     [
         ("status\\:\\:int > 0", "22P02"),
@@ -68,7 +70,6 @@ def test_what_postgresql_quotes_is_shown_only_where_it_may_be(
     error, shown = _shown(orders(postgres_db, filter=condition), caplog, error_text=False)
     assert SECRET not in shown
     assert state in error.message, "what the database says without a word of the row"
-    caplog.clear()
     error, _ = _shown(orders(postgres_db, filter=condition), caplog, error_text=True)
     assert state not in error.message
     assert len(error.message) < 400
@@ -104,9 +105,7 @@ def _no_utf_8(url: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "make", [_other_form, _other_form_in_the_key, _other_form_on_top, _in_the_condition, _no_utf_8]
-)
+@each("make", [_other_form, _other_form_in_the_key, _other_form_on_top, _in_the_condition, _no_utf_8])
 def test_what_sqlite_or_we_quote_is_shown_only_where_it_may_be(
     sqlite_url: str, caplog: pytest.LogCaptureFixture, make: Callable[[str], None]
 ) -> None:
@@ -116,7 +115,6 @@ def test_what_sqlite_or_we_quote_is_shown_only_where_it_may_be(
         keys["pk_columns"] = ["updated_at", "id"]
     _, shown = _shown(orders(sqlite_url, **keys), caplog, error_text=False)
     assert SECRET not in shown
-    caplog.clear()
     error, _ = _shown(orders(sqlite_url, **keys), caplog, error_text=True)
     assert SECRET in error.message
 

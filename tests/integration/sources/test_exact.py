@@ -14,6 +14,7 @@ from poller.errors import SourceError
 from poller.ports import Page
 from poller.sources import SqlSource
 from tests.integration.sources.tables import TIMESTAMP, closing, drain, execute, family, make_orders, orders
+from tests.support.cases import each
 
 NAIVE = [
     "1000-01-01 00:00:00",
@@ -66,7 +67,7 @@ def typed(url: str, kind: str, stamps: Sequence[str]) -> None:
     execute(url, *(f"insert into orders values ({i}, '{stamp}')" for i, stamp in enumerate(stamps)))
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Etc/GMT+12"])
+@each("zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Etc/GMT+12"])
 def test_instants_of_every_session_zone_on_postgresql(postgres_db: str, zone: str) -> None:
     typed(postgres_db, "timestamptz", INSTANTS)
     url = sa.make_url(postgres_db).update_query_dict({"options": f"-c timezone={zone}"})
@@ -83,7 +84,7 @@ def test_instants_of_every_session_zone_on_postgresql(postgres_db: str, zone: st
         assert moments == [datetime.fromisoformat(stamp) for stamp in INSTANTS], "the rows' values are the driver's"
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "stamps"),
     [
         ("timestamp", NAIVE),
@@ -100,7 +101,7 @@ def test_every_type_of_time_on_postgresql(postgres_db: str, kind: str, stamps: S
         assert len(drain(source, 1)) == len(stamps)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "stamps"),
     [
         ("datetime(6)", NAIVE),
@@ -124,8 +125,8 @@ def test_integers_and_texts_as_they_are(any_db: str) -> None:
             assert list(source.page(None, 100).cursors) == list(rendered(source).cursors)
 
 
-@pytest.mark.parametrize("kind", ["timestamptz", "timestamp", "date"])
-@pytest.mark.parametrize("odd", ["-infinity", "0044-03-15 BC", "0001-01-01", "9999-12-31", "10000-01-01", "infinity"])
+@each("kind", ["timestamptz", "timestamp", "date"])
+@each("odd", ["-infinity", "0044-03-15 BC", "0001-01-01", "9999-12-31", "10000-01-01", "infinity"])
 def test_what_python_cannot_hold_is_rendered_in_any_place(postgres_db: str, kind: str, odd: str) -> None:
     stamps = ["2026-01-01 10:00:00", odd, "2026-01-02 10:00:00.000001", odd]
     typed(postgres_db, kind, stamps)

@@ -19,6 +19,7 @@ from poller.ports import Found
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.sources.tables import execute, family
+from tests.support.cases import each
 from tests.support.services import wait_until
 
 DOCUMENT = "state/shop/orders.json"
@@ -144,8 +145,8 @@ COLLATIONS = [
 STAMP = {"postgresql": "timestamptz", "mysql": "datetime(6)", "sqlite": "text"}
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize(("database", "key", "change"), COLLATIONS)
+@each("restarts", [False, True])
+@each(("database", "key", "change"), COLLATIONS)
 def test_a_key_that_sorts_otherwise_begins_the_tie_again(
     database: str, key: str, change: str, restarts: bool, shops: Callable[..., Shop], request: pytest.FixtureRequest
 ) -> None:
@@ -157,7 +158,7 @@ def test_a_key_that_sorts_otherwise_begins_the_tie_again(
     assert shop.facts["columns"]["id"]["collation"]
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 4])
+@each("lanes", [1, 2, 4])
 def test_a_change_between_pages_ends_the_tick_and_the_next_repeats(
     postgres_db: str, lanes: int, shops: Callable[..., Shop]
 ) -> None:
@@ -182,7 +183,7 @@ def test_a_change_between_pages_ends_the_tick_and_the_next_repeats(
     assert len(shop.said("tie_repeated")) == 1
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@each("restarts", [False, True])
 def test_what_lanes_did_is_forgotten_with_the_order(
     postgres_db: str, restarts: bool, shops: Callable[..., Shop]
 ) -> None:
@@ -207,8 +208,8 @@ def test_what_lanes_did_is_forgotten_with_the_order(
     assert {*shop.delivered} == {*WORDS}
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("kind", ["view", "query"])
+@each("restarts", [False, True])
+@each("kind", ["view", "query"])
 def test_so_does_one_of_a_view_or_query(
     postgres_db: str, kind: str, restarts: bool, shops: Callable[..., Shop]
 ) -> None:
@@ -223,26 +224,9 @@ def test_so_does_one_of_a_view_or_query(
     lost(shop, lambda: execute(postgres_db, *change), WORDS, restarts=restarts)
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize(
-    ("database", "change"),
-    [
-        ("postgres_db", "alter table orders alter updated_at type timestamptz(0)"),
-        ("mariadb_db", "alter table orders modify updated_at datetime not null"),
-    ],
-)
-def test_a_cursor_that_holds_fewer_digits_begins_its_second_again(
-    database: str, change: str, restarts: bool, shops: Callable[..., Shop], request: pytest.FixtureRequest
-) -> None:
-    url: str = request.getfixturevalue(database)
-    ids = [*range(1, MANY + 1)]
-    make(url, "integer", STAMP[family(url)], ids[::-1], lambda n: f"2026-01-01 00:00:0{n // 30}.{n % 30 + 10}0000")
-    lost(shops(url), lambda: execute(url, change), ids, restarts=restarts)
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("kind", ["table", "query"])
-@pytest.mark.parametrize("places", ["numeric(10,2)", "numeric"])
+@each("restarts", [False, True])
+@each("kind", ["table", "query"])
+@each("places", ["numeric(10,2)", "numeric"])
 def test_a_number_that_holds_fewer_places_begins_again_with_it(
     postgres_db: str, kind: str, places: str, restarts: bool, shops: Callable[..., Shop]
 ) -> None:
@@ -258,8 +242,8 @@ def test_a_number_that_holds_fewer_places_begins_again_with_it(
     assert len(shop.said("tie_repeated")) == 1
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("kind", ["table", "query"])
+@each("restarts", [False, True])
+@each("kind", ["table", "query"])
 def test_so_does_one_of_mariadb(mariadb_db: str, kind: str, restarts: bool, shops: Callable[..., Shop]) -> None:
     ids = [*range(1, MANY + 1)]
     execute(
@@ -284,8 +268,8 @@ def test_so_does_one_of_mariadb(mariadb_db: str, kind: str, restarts: bool, shop
     assert len(shop.said("tie_repeated")) == 1
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize(("change", "repeats"), [("numeric(9,0)", True), ("numeric(12,3)", False), ("numeric", False)])
+@each("restarts", [False, True])
+@each(("change", "repeats"), [("numeric(9,0)", True), ("numeric(12,3)", False), ("numeric", False)])
 def test_so_does_one_of_a_key(
     postgres_db: str, change: str, repeats: bool, restarts: bool, shops: Callable[..., Shop]
 ) -> None:
@@ -300,7 +284,7 @@ def test_so_does_one_of_a_key(
     assert bool(shop.said("tie_repeated")) == repeats
 
 
-@pytest.mark.parametrize("change", ["fewer digits", "another table"])
+@each("change", ["fewer digits", "another table"])
 def test_large_pages_of_arrow_show_a_change_between_them(
     postgres_db: str, change: str, shops: Callable[..., Shop]
 ) -> None:
@@ -333,27 +317,8 @@ def test_large_pages_of_arrow_show_a_change_between_them(
     assert len(shop.delivered) == 3 * page
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize(
-    ("database", "key", "change"),
-    [
-        ("postgres_db", "integer", "alter table orders alter id type text"),
-        ("mariadb_db", "integer", "alter table orders modify id varchar(20) not null"),
-    ],
-)
-def test_a_key_of_another_type_begins_the_tie_again(
-    database: str, key: str, change: str, restarts: bool, shops: Callable[..., Shop], request: pytest.FixtureRequest
-) -> None:
-    url: str = request.getfixturevalue(database)
-    ids = [*range(1, MANY + 1)]
-    make(url, key, STAMP[family(url)], ids, TIE)
-    lost(shops(url), lambda: execute(url, change), ids, restarts=restarts)
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize(
-    "change", ["alter table orders alter id type bigint", "alter table orders alter updated_at type timestamptz(6)"]
-)
+@each("restarts", [False, True])
+@each("change", ["alter table orders alter id type bigint", "alter table orders alter updated_at type timestamptz(6)"])
 def test_a_wider_type_repeats_nothing(
     postgres_db: str, change: str, restarts: bool, shops: Callable[..., Shop]
 ) -> None:
@@ -387,7 +352,7 @@ def test_other_facts_wait_for_the_write_that_moves_the_checkpoint(postgres_db: s
 SWAP = ["alter table orders rename to other", "alter table archive rename to orders"]
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@each("restarts", [False, True])
 def test_two_tables_swapped_by_name_stop_it(any_db: str, restarts: bool, shops: Callable[..., Shop]) -> None:
     ids = [*range(1, MANY + 1)]
     make(any_db, "integer", STAMP[family(any_db)], ids, TIE)
@@ -406,7 +371,7 @@ def test_two_tables_swapped_by_name_stop_it(any_db: str, restarts: bool, shops: 
     assert {*shop.delivered} == {*ids}
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@each("restarts", [False, True])
 def test_a_table_made_anew_with_the_row_at_the_checkpoint_goes_on(
     any_db: str, restarts: bool, shops: Callable[..., Shop]
 ) -> None:
@@ -419,8 +384,8 @@ def test_a_table_made_anew_with_the_row_at_the_checkpoint_goes_on(
     assert len(shop.said("table_replaced")) == 1
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("rebuild", ["optimize table orders", "alter table orders engine = innodb"])
+@each("restarts", [False, True])
+@each("rebuild", ["optimize table orders", "alter table orders engine = innodb"])
 def test_a_rebuild_by_mariadb_stops_no_poller_of_numbers(
     mariadb_db: str, rebuild: str, restarts: bool, shops: Callable[..., Shop]
 ) -> None:
@@ -443,7 +408,7 @@ def test_a_rebuild_by_mariadb_stops_no_poller_of_numbers(
     assert lost(shop, rebuilt, ids, restarts=restarts) == ids[HALF - 1 :], "the last row once more"
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@each("restarts", [False, True])
 def test_a_vacuum_stops_no_poller_of_numbers(sqlite_url: str, restarts: bool, shops: Callable[..., Shop]) -> None:
     ids = [*range(1, MANY + 1)]
     rows = ", ".join(["('x')"] * MANY)
@@ -460,7 +425,7 @@ def test_a_vacuum_stops_no_poller_of_numbers(sqlite_url: str, restarts: bool, sh
     assert lost(shop, vacuumed, ids, restarts=restarts) == ids[HALF - 1 :], "the last row once more"
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@each("restarts", [False, True])
 def test_a_table_that_began_again_is_another_whatever_its_numbers(
     postgres_db: str, restarts: bool, shops: Callable[..., Shop]
 ) -> None:
@@ -494,7 +459,7 @@ def test_a_document_of_an_older_version_takes_the_facts_of_now(any_db: str, shop
     assert not {"columns", "source_seen"} & {*json.loads(shop._found.body)}
 
 
-@pytest.mark.parametrize("facts", [{}, {"columns": "x"}, {"columns": {"id": 5}, "server": 7}])
+@each("facts", [{}, {"columns": "x"}, {"columns": {"id": 5}, "server": 7}])
 def test_facts_that_make_no_sense_are_taken_anew(sqlite_url: str, facts: Any, shops: Callable[..., Shop]) -> None:
     ids = [*range(1, MANY + 1)]
     make(sqlite_url, "integer", "text", ids, TIE)
@@ -507,7 +472,7 @@ def test_facts_that_make_no_sense_are_taken_anew(sqlite_url: str, facts: Any, sh
     assert shop.facts == known
 
 
-@pytest.mark.parametrize("kind", ["a number", "a time"])
+@each("kind", ["a number", "a time"])
 def test_another_server_holds_numbers_until_a_person_says_go_on(
     postgres_db: str, kind: str, shops: Callable[..., Shop]
 ) -> None:
@@ -562,7 +527,7 @@ def test_a_lost_privilege_waits_and_goes_on_by_itself(mariadb_db: str, shops: Ca
     execute(mariadb_db, f"drop user {name}@'%'")
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@each("restarts", [False, True])
 def test_a_sequence_with_a_cache_waits(postgres_db: str, restarts: bool, shops: Callable[..., Shop]) -> None:
     execute(
         postgres_db,
@@ -589,7 +554,7 @@ def test_a_table_of_another_engine_waits(mariadb_db: str, shops: Callable[..., S
         shop.tick()
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@each("restarts", [False, True])
 def test_row_level_security_is_refused_by_the_server(
     postgres_db: str, restarts: bool, shops: Callable[..., Shop]
 ) -> None:

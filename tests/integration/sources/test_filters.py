@@ -6,9 +6,10 @@ import pytest
 
 from poller.errors import ConfigError
 from poller.sources.user_sql.filters import check_filter, check_query
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "text"),
     [
         ("postgresql", "status <> 'draft'"),
@@ -33,7 +34,7 @@ def test_colons_are_escaped() -> None:
     assert check_filter("t > '12:30'::time", "postgresql") == "(t > '12\\:30'\\:\\:time)"
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "text"),
     [
         ("postgresql", "a = 1; DROP TABLE x"),
@@ -63,7 +64,7 @@ def test_anything_else_is_refused(family: str, text: str) -> None:
     assert error.value.key == "filter"
 
 
-@pytest.mark.parametrize("text", ["SELECT 1;", "SELECT (1", "UPDATE x SET a = 1", "", "SELECT 1; SELECT 2"])
+@each("text", ["SELECT 1;", "SELECT (1", "UPDATE x SET a = 1", "", "SELECT 1; SELECT 2"])
 def test_what_cannot_be_a_subquery_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as error:
         check_query(text, "postgresql", "updated_at")

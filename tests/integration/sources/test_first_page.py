@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.sources.tables import TIMESTAMP, closing, execute, family, orders
+from tests.support.cases import each
 
 MOST = {
     "postgresql": {"table": (13, 14), "view": (17, 19), "query": (15, 17)},
@@ -34,8 +35,8 @@ def sent() -> Iterator[list[str]]:
     sa.event.remove(sa.Engine, "before_cursor_execute", note)
 
 
-@pytest.mark.parametrize("key", KEYS, ids=["number", "text"])
-@pytest.mark.parametrize("shape", READ)
+@each("key", KEYS)
+@each("shape", READ)
 def test_a_first_page_sends_few_statements(any_db: str, sent: list[str], shape: str, key: str) -> None:
     kind = family(any_db)
     execute(

@@ -6,6 +6,7 @@ import pytest
 
 from poller.errors import SourceError
 from tests.integration.sources.tables import closing, drain, execute, orders
+from tests.support.cases import each
 
 
 def _rows(url: str, *rows: str, key: str = "id integer not null") -> None:
@@ -16,9 +17,7 @@ def _rows(url: str, *rows: str, key: str = "id integer not null") -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "keys", [{"on_null_cursor": "skip"}, {"filter": "updated_at is not null"}, {"filter": "id > 1"}]
-)
+@each("keys", [{"on_null_cursor": "skip"}, {"filter": "updated_at is not null"}, {"filter": "id > 1"}])
 def test_a_first_row_without_a_cursor_is_not_read(family_db: str, keys: dict[str, str]) -> None:
     _rows(family_db, "(1, 1, null)", "(2, 2, '2026-01-01')", "(3, 3, '2026-01-02')")
     with closing(orders(family_db, query="select * from orders", **keys)) as source:
@@ -38,7 +37,7 @@ def test_a_first_row_without_a_key_may_be_left_out_by_the_filter(family_db: str)
         assert [row["id"] for row in drain(source, 1)] == [5]
 
 
-@pytest.mark.parametrize("also", ["(2, 5, '2026-01-01')", "(2, null, '2026-01-01')"])
+@each("also", ["(2, 5, '2026-01-01')", "(2, null, '2026-01-01')"])
 def test_a_first_row_without_a_key_that_is_to_be_read_is_refused(mariadb_db: str, also: str) -> None:
     _rows(mariadb_db, "(1, null, '2026-01-01')", also, key="id integer null")
     with (

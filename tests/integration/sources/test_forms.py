@@ -15,6 +15,7 @@ from poller.sources import SqlSource
 from poller.sources.columns.moments import TextForm
 from poller.sources.sqlite.forms import FormWatch, is_odd
 from tests.integration.sources.tables import add_orders, closing, drain, make_orders, orders
+from tests.support.cases import each
 
 SECONDS = ("09:59:59", "10:00:00", "10:00:01")
 FRACTIONS = (0, 1, 9, 10, 100_000, 123_456, 499_999, 500_000, 999_990, 999_999)
@@ -85,7 +86,7 @@ def test_pythons_aware_isoformat_is_read_in_order(sqlite_url: str) -> None:
         assert [row["id"] for row in drain(source, 1)] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(
+@each(
     ("typed", "means"),
     [
         ("2026-01-05T10:00:01Z", "2026-01-05T10:00:01+00:00"),  # as the row there is written
@@ -112,7 +113,7 @@ BLANK = ["2026-01-01 00:00:00", "2026-01-05 10:00:00", "2026-01-06 10:00:00"]
 TEES = ["2026-01-01T00:00:00", "2026-01-05T10:00:00", "2026-01-06T10:00:00"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("stamps", "other", "form"),
     [
         (TEES, "2026-01-06 10:00:01", "YYYY-MM-DD HH:MM:SS"),
@@ -148,7 +149,7 @@ def test_a_row_of_another_form_is_found_and_can_be_fixed(
         source.page(cursor, 10)
 
 
-@pytest.mark.parametrize(
+@each(
     ("stamps", "other"),
     [
         (BLANK, "2026-01-01"),
@@ -168,7 +169,7 @@ def test_what_fixes_a_form_takes_nothing_off_the_times_of_others(
         assert [row["updated_at"] for row in drain(source, 10)][1:] == stamps
 
 
-@pytest.mark.parametrize("first", ["", "1767225600"])
+@each("first", ["", "1767225600"])
 def test_a_first_row_that_is_no_time_is_named_not_the_column(sqlite_url: str, first: str) -> None:
     make_orders(sqlite_url, [*TEES, first])
     with closing(orders(sqlite_url)) as source, pytest.raises(SourceError, match="id=4") as refused:
@@ -233,8 +234,8 @@ def test_rows_of_another_form_that_the_filter_omits_disturb_nobody(sqlite_url: s
         assert source.page(cursor, 10).rows == []
 
 
-@pytest.mark.parametrize("indexed", [True, False])
-@pytest.mark.parametrize(
+@each("indexed", [True, False])
+@each(
     ("zone", "omitted", "other"),
     [
         ("", "2026-01-06 09:00:00", "2026-01-06 08:00:00"),  # of the other form, like the row behind them
@@ -266,7 +267,7 @@ def test_no_row_that_the_filter_omits_hides_another(
                 source.page(cursor, 10)
 
 
-@pytest.mark.parametrize("zone", ZONES)
+@each("zone", ZONES)
 def test_a_look_finds_each_text_that_is_not_of_the_form(sqlite_url: str, zone: str) -> None:
     """The search in SQL and the pattern that pages are compared with say the same of every text."""
     texts = {text for moment in MOMENTS for suffix in {"", zone} for text in _written(moment, suffix, cut_off=True)}
@@ -282,7 +283,7 @@ def test_a_look_finds_each_text_that_is_not_of_the_form(sqlite_url: str, zone: s
             assert found == {text for text in texts if not form.pattern().fullmatch(text)}, form
 
 
-@pytest.mark.parametrize("start_from", ["0001-01-01", "0001-01-01T00:01:00", "9999-12-31T23:59:59"])
+@each("start_from", ["0001-01-01", "0001-01-01T00:01:00", "9999-12-31T23:59:59"])
 def test_the_ends_of_the_calendar_are_looked_at_too(sqlite_url: str, start_from: str) -> None:
     make_orders(sqlite_url, TEES)
     with closing(orders(sqlite_url, start_from=start_from)) as source:

@@ -11,6 +11,7 @@ from sqlalchemy.engine import make_url
 from poller.model.fingerprint import DatabaseIdentity, SourceDescription, differences
 from poller.sources import SqlSource
 from poller.sources.identity import identify
+from tests.support.cases import each
 
 AZURE = (
     "DRIVER={ODBC Driver 18 for SQL Server};SERVER=tcp:Shop.Database.Windows.NET,1433;"
@@ -18,7 +19,7 @@ AZURE = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "expected"),
     [
         ("postgresql+psycopg://me:pw@DB.example/shop", ("postgresql", "db.example", 5432, "shop")),
@@ -60,7 +61,7 @@ def test_a_new_password_user_or_option_changes_nothing() -> None:
     assert one.describe().fingerprint() == other.describe().fingerprint()
 
 
-@pytest.mark.parametrize(
+@each(
     ("keys", "field"),
     [
         ({"table": "order"}, "table"),

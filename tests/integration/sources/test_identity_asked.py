@@ -21,6 +21,7 @@ from poller.sources.postgresql.keys import unqualified
 from poller.stores import MemoryStore
 from poller.tick.result import TickResult
 from tests.integration.sources.tables import add_orders, execute, make_orders
+from tests.support.cases import each
 from tests.support.services import free_port
 
 DOCUMENT = "state/shop/orders.json"
@@ -276,7 +277,7 @@ def test_a_service_file_names_server_and_database(
         }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "names"),
     [
         ("select * from a.b join c.d using (id)", ((), ())),

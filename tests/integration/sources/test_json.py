@@ -14,6 +14,7 @@ from poller.sources import SqlSource
 from poller.sources.database import dialect_for
 from poller.sources.postgresql import json as json_values
 from tests.integration.sources.tables import closing, drain, execute, orders
+from tests.support.cases import each
 
 DOCUMENTS = (
     "null",
@@ -61,7 +62,7 @@ def without_orjson(url: str, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, 
         return drain(source, 7)
 
 
-@pytest.mark.parametrize("kind", ["json", "jsonb"])
+@each("kind", ["json", "jsonb"])
 def test_both_parsers_give_the_same_values(postgres_db: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Integers beyond 64 bits, half surrogate pairs, numbers beyond the largest float, deep nesting."""
     orjson = pytest.importorskip("orjson")
@@ -84,7 +85,7 @@ def test_both_parsers_give_the_same_values(postgres_db: str, kind: str, monkeypa
     assert len(fast) == len(documents)
 
 
-@pytest.mark.parametrize("kind", ["json", "jsonb"])
+@each("kind", ["json", "jsonb"])
 def test_a_row_that_was_changed_is_made_again(postgres_db: str, kind: str) -> None:
     """A handler may change what it gets, down to the lists in a document; the next call gets the row as it was read."""
     filled(postgres_db, kind, ('{"a": [1, {"b": []}]}', "null", "[[]]", '"text"'))
@@ -103,7 +104,7 @@ def test_a_row_that_was_changed_is_made_again(postgres_db: str, kind: str) -> No
     assert shown(list(rows)) == before  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("with_orjson", [True, False])
+@each("with_orjson", [True, False])
 def test_a_document_is_parsed_again_only_for_another_row(
     postgres_db: str, with_orjson: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,12 +131,7 @@ def test_a_document_is_parsed_again_only_for_another_row(
     assert all(one["d"] is not other["d"] for one, other in zip(first[:2], again, strict=False))
 
 
-def test_without_orjson_the_standard_library_parses(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    filled(postgres_db, "jsonb", ('{"a": 1}',))
-    assert shown(without_orjson(postgres_db, monkeypatch)) == ["({'a': 1}, [{'a': 1}])"]
-
-
-@pytest.mark.parametrize("kind", ["json", "jsonb"])
+@each("kind", ["json", "jsonb"])
 def test_as_text_it_is_what_the_server_says(postgres_db: str, kind: str) -> None:
     filled(postgres_db, kind, ('{"b":1,  "a": [1.10]}', "null"))
     with closing(orders(postgres_db, json="text")) as source:
@@ -145,7 +141,7 @@ def test_as_text_it_is_what_the_server_says(postgres_db: str, kind: str) -> None
     assert rows[1]["d"] == "null"
 
 
-@pytest.mark.parametrize("given", ["parsed", "text"])
+@each("given", ["parsed", "text"])
 def test_a_parser_of_the_applications_own_stays(postgres_db: str, given: str) -> None:
     """Where JSON is to be text, it is."""
     filled(postgres_db, "jsonb", ('{"a": 1}',))
@@ -155,7 +151,7 @@ def test_a_parser_of_the_applications_own_stays(postgres_db: str, given: str) ->
     assert row["d"] == (("mine", b'{"a": 1}') if given == "parsed" else '{"a": 1}')
 
 
-@pytest.mark.parametrize("how", ["text", "arrow", "mine"])
+@each("how", ["text", "arrow", "mine"])
 def test_a_table_with_a_collation_is_read_whatever_json_is(postgres_db: str, how: str) -> None:
     """Nothing that is asked of the catalog comes as JSON, which a connection may return in any way."""
     execute(

@@ -7,11 +7,12 @@ import sqlalchemy as sa
 
 from poller.sources.user_sql import literal, mysql_account
 from tests.integration.bounds.tables import add, make, session, source
+from tests.support.cases import each
 
 HOSTILE = ["x'; DROP TABLE stamped; --", "x\\'; DROP TABLE stamped; --", "line\nfeed", "\u202egid\x1b[2J", "plain"]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each("name", HOSTILE)
 def test_what_ends_a_prepared_transaction_ends_it_and_nothing_else(postgres_db: str, name: str) -> None:
     make(postgres_db)
     add(postgres_db, 1)

@@ -59,7 +59,7 @@ class Asked:
         """One more row for each tenant."""
         for url in self.tenants.urls:
             stamp = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}" + "+00" * (self.tenants.family == "postgresql")
-            execute(url, f"insert into orders values (99, '{stamp}', 'open', 1)")
+            execute(url, f"insert into orders select max(id) + 1, '{stamp}', 'open', 1 from orders")
 
     def close(self) -> None:
         self.prober.close()

@@ -69,54 +69,59 @@ def _ordering(page: Page) -> list[dict[str, Any]]:
 
 
 def test_a_page_has_the_text_of_each_rows_key(customers: str) -> None:
+    """Also a part of a page, a span, and another source of the same rows; the handler's rows do not show it."""
     with closing(_of(customers, ("customer", "name"))) as source:
         page = source.page(None, 10)
-    assert _ordering(page) == [
-        {"customer": "10", "name": "ä"},
-        {"customer": None, "name": None},
-        {"customer": "9", "name": ""},
-        {"customer": "10", "name": "A"},
-    ]
-
-
-@pytest.mark.parametrize("query", [False, True])
-def test_equal_values_of_every_type_have_one_text(customers: str, query: bool) -> None:
-    options = {"query": "select * from orders"} if query else {}
-    for name in ("customer", "token", "seen", "rate", "price"):
-        with closing(_of(customers, (name,), **options)) as source:
-            first, unknown, third, fourth = (one[name] for one in _ordering(source.page(None, 10)))
-        assert unknown is None
-        assert isinstance(first, str)
-        assert first == fourth
-        assert (first == third) == (name in {"rate", "price"})
-
-
-def test_a_querys_text_does_not_depend_on_its_first_row(customers: str) -> None:
-    for name in ("customer", "name", "token", "seen", "rate", "price"):
-        texts = []
-        for first in (1, 2):
-            query = f"select * from orders where id >= {first}"
-            with closing(_of(customers, (name,), query=query)) as source:
-                texts.append(_ordering(source.page(None, 10))[-1])
-        assert texts[0] == texts[1]
-
-
-def test_bytes_are_hexadecimal_digits_in_a_table_and_a_query(customers: str) -> None:
-    for options in ({}, {"query": "select * from orders"}):
-        with closing(_of(customers, ("token",), **options)) as source:
-            assert _ordering(source.page(None, 1)) == [{"token": "ff00"}]
-
-
-def test_the_handlers_rows_do_not_show_the_text(customers: str) -> None:
-    with closing(orders(customers)) as plain, closing(_of(customers, ("customer",))) as source:
-        assert source.page(None, 10).rows == plain.page(None, 10).rows
-
-
-def test_a_column_that_is_not_read_orders_all_the_same(customers: str) -> None:
+        assert _ordering(page) == [
+            {"customer": "10", "name": "ä"},
+            {"customer": None, "name": None},
+            {"customer": "9", "name": ""},
+            {"customer": "10", "name": "A"},
+        ]
+        assert page.ordering is not None
+        assert [one["customer"] for one in page.ordering[1:3]] == [None, "9"]
+        low, high = page.cursors[0], page.cursors[2]
+        assert [one["customer"] for one in _ordering(source.span(low, high, 10))] == [None, "9"]
+        assert source.cursor_at(None, high, 1) == low
+        with closing(source.another()) as other:
+            assert _ordering(other.page(None, 1)) == [{"customer": "10", "name": "ä"}]
+    with closing(orders(customers)) as source:
+        plain = source.page(None, 10)
+        assert plain.rows == page.rows
+        assert _ordering(source.page(None, 1)) == [{"id": 1}]
+        source.ordering_key = ("customer",)
+        assert _ordering(source.page(None, 1)) == [{"customer": "10"}], "it counts from the next page on"
+        source.ordering_key = ()
+        assert _ordering(source.page(None, 1)) == [{"id": 1}]
     with closing(_of(customers, ("customer",), columns=["name"])) as source:
         page = source.page(None, 10)
     assert list(page.rows[0]) == ["name", "updated_at", "id"]
     assert [one["customer"] for one in _ordering(page)] == ["10", None, "9", "10"]
+    with closing(_of(customers, ("custmer",))) as source, pytest.raises(SourceError) as refused:
+        source.page(None, 1)
+    assert refused.value.column == "custmer"
+    assert "(key `ordering_key`)" in refused.value.message
+    assert "Did you mean 'customer'?" in refused.value.next_step
+
+
+def test_equal_values_of_every_type_have_one_text(customers: str) -> None:
+    """In a table and in a query, whichever row that shows first."""
+    for options in ({}, {"query": "select * from orders"}):
+        for name in ("customer", "token", "seen", "rate", "price"):
+            with closing(_of(customers, (name,), **options)) as source:
+                first, unknown, third, fourth = (one[name] for one in _ordering(source.page(None, 10)))
+            assert unknown is None
+            assert isinstance(first, str)
+            assert first == fourth
+            assert (first == third) == (name in {"rate", "price"})
+            assert name != "token" or first == "ff00", "bytes are hexadecimal digits"
+    for name in ("customer", "name", "token", "seen", "rate", "price"):
+        texts = []
+        for first_id in (1, 2):
+            query = f"select * from orders where id >= {first_id}"
+            with closing(_of(customers, (name,), query=query)) as source:
+                texts.append(_ordering(source.page(None, 10))[-1])
+        assert texts[0] == texts[1]
 
 
 def test_pages_continue_and_ties_are_read_with_the_key(any_db: str) -> None:
@@ -131,21 +136,6 @@ def test_pages_continue_and_ties_are_read_with_the_key(any_db: str) -> None:
     assert seen == [(number, str(number - 1)) for number in range(1, 101)]
 
 
-def test_a_span_has_the_key_too(customers: str) -> None:
-    with closing(_of(customers, ("customer",))) as source:
-        low, high = source.page(None, 10).cursors[0], source.page(None, 10).cursors[2]
-        assert _ordering(source.span(low, high, 10)) == [{"customer": None}, {"customer": "9"}]
-        assert source.cursor_at(None, high, 1) == low
-
-
-def test_part_of_a_pages_keys_are_its_slices(customers: str) -> None:
-    with closing(_of(customers, ("customer",))) as source:
-        ordering = source.page(None, 10).ordering
-    assert ordering is not None
-    assert [one["customer"] for one in ordering[1:3]] == [None, "9"]
-    assert len(ordering[1:3]) == 2
-
-
 def test_a_case_sensitive_name_is_quoted(any_db: str) -> None:
     q = "`{}`" if family(any_db) == "mysql" else '"{}"'
     name = q.format("Customer Id")
@@ -157,28 +147,6 @@ def test_a_case_sensitive_name_is_quoted(any_db: str) -> None:
     )
     with closing(_of(any_db, ("Customer Id",))) as source:
         assert _ordering(source.page(None, 10)) == [{"Customer Id": "7"}]
-
-
-def test_an_unknown_column_is_named_with_its_key(customers: str) -> None:
-    with closing(_of(customers, ("custmer",))) as source, pytest.raises(SourceError) as refused:
-        source.page(None, 1)
-    assert refused.value.column == "custmer"
-    assert "(key `ordering_key`)" in refused.value.message
-    assert "Did you mean 'customer'?" in refused.value.next_step
-
-
-def test_another_source_of_the_same_rows_has_the_same_key(customers: str) -> None:
-    with closing(_of(customers, ("customer",))) as source, closing(source.another()) as other:
-        assert _ordering(other.page(None, 1)) == [{"customer": "10"}]
-
-
-def test_a_key_that_is_set_later_counts_from_the_next_page_on(customers: str) -> None:
-    with closing(orders(customers)) as source:
-        assert _ordering(source.page(None, 1)) == [{"id": 1}]
-        source.ordering_key = ("customer",)
-        assert _ordering(source.page(None, 1)) == [{"customer": "10"}]
-        source.ordering_key = ()
-        assert _ordering(source.page(None, 1)) == [{"id": 1}]
 
 
 def test_sqlites_values_have_a_type_each(tmp_path: Path) -> None:

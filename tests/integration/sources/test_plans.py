@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 import sqlalchemy as sa
 
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
 from poller.sources.checks import Explained
 from tests.integration.sources.tables import closing, execute, orders
+from tests.support.cases import each
 from tests.support.mysql_family import numbers_to
 
 ROWS, LIMIT = 40_000, 100
@@ -46,7 +46,7 @@ def _connection(source: SqlSource) -> sa.Connection:
     return source._session.database.connection()
 
 
-@pytest.mark.parametrize("kind", ["datetime", "datetime(6)", "timestamp"])
+@each("kind", ["datetime", "datetime(6)", "timestamp"])
 def test_mysql_and_mariadb_read_no_more_index_entries_than_rows(family_db: str, kind: str) -> None:
     _fill(family_db, kind)
     with closing(orders(family_db, bound="delay")) as source:
@@ -66,7 +66,7 @@ def test_mysql_and_mariadb_read_no_more_index_entries_than_rows(family_db: str, 
             assert reads() - before <= 3 * LIMIT + 10, number
 
 
-@pytest.mark.parametrize("kind", ["timestamptz", "timestamp(0)"])
+@each("kind", ["timestamptz", "timestamp(0)"])
 def test_postgresql_walks_the_index_from_the_cursor_on(postgres_db: str, kind: str) -> None:
     _fill(postgres_db, kind)
     with closing(orders(postgres_db, bound="delay")) as source:

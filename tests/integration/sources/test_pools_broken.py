@@ -10,12 +10,13 @@ import sqlalchemy as sa
 
 from poller.errors import SourceUnavailable
 from tests.integration.sources.tables import closing, drain, execute, family, make_orders, orders
+from tests.support.cases import each
 from tests.support.services import wait_until
 
 NINE = [f"2026-01-01 00:00:{second:02}" for second in range(9)]
 
 
-@pytest.mark.parametrize("at", ["select /* ", "xa recover"])
+@each("at", ["select /* ", "xa recover"])
 def test_a_session_that_ends_in_a_sample_fails_no_page(mariadb_db: str, at: str) -> None:
     make_orders(mariadb_db, NINE)
     killed = list[str]()

@@ -10,6 +10,7 @@ import pytest
 from poller.sources import SqlSource
 from poller.sources.probing import Lookout
 from tests.integration.sources.tables import closing, execute, family, make_orders, orders
+from tests.support.cases import each
 
 NINE = [f"2026-01-01 00:00:{second:02}" for second in range(9)]
 FUNCTION = {
@@ -48,8 +49,8 @@ def seen(source: SqlSource) -> tuple[object, ...]:
     return tuple(map(str, source._guard(lambda: database.run(SEEN[name]).rows[0])))
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("limit", [4, 20], ids=["a-full-page", "all-rows"])
+@each("way", WAYS)
+@each("limit", [4, 20])
 def test_what_a_function_sets_ends_with_its_source(url: str, way: str, limit: int) -> None:
     """After a full page its connection is kept for it; the next source then has another one."""
     with closing(orders(url, connections=1)) as plain, closing(orders(url, connections=1, **WAYS[way])) as changing:
@@ -60,7 +61,7 @@ def test_what_a_function_sets_ends_with_its_source(url: str, way: str, limit: in
             assert len(plain.page(None, 20).rows) == 9
 
 
-@pytest.mark.parametrize(("condition", "reset"), [("lower('A') = 'a'", False), ("pg_backend_pid() > 0", True)])
+@each(("condition", "reset"), [("lower('A') = 'a'", False), ("pg_backend_pid() > 0", True)])
 def test_only_functions_that_nobody_knows_cost_a_reset(postgres_db: str, condition: str, reset: bool) -> None:
     make_orders(postgres_db, NINE)
     with closing(orders(postgres_db, filter=condition)) as source:

@@ -15,6 +15,7 @@ from poller.sources.postgresql import database
 from tests.integration.bounds.tables import add, ids, make
 from tests.integration.bounds.tables import source as stamped
 from tests.integration.sources.tables import closing, execute, make_orders, orders
+from tests.support.cases import each
 from tests.support.services import unavailable
 
 STAMPS = [f"2026-01-01 00:00:0{i}.000000" for i in range(3)]
@@ -38,7 +39,7 @@ def test_a_source_cannot_write_through_its_own_session(any_db: str) -> None:
 OPTIONS = ["", "?options=-cdefault_transaction_read_only%3Doff"]
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@each("options", OPTIONS)
 def test_a_filter_cannot_advance_postgresqls_sequence(postgres_db: str, options: str) -> None:
     make_orders(postgres_db, STAMPS)
     execute(

@@ -8,6 +8,7 @@ import pytest
 
 from poller.errors import SourceError
 from tests.integration.sources.tables import closing, drain, execute, make_orders, orders
+from tests.support.cases import each
 
 SECONDS = [f"2026-01-05T10:00:0{i}" for i in range(9)]
 
@@ -18,7 +19,7 @@ def _with_odd_cursor(url: str, odd: str) -> None:
     execute(url, f"update orders set updated_at = {odd} where id = 6")
 
 
-@pytest.mark.parametrize(
+@each(
     "odd",
     [
         "'2026-01-05T10:00:05Z'",
@@ -36,7 +37,7 @@ def test_a_text_of_another_form_amid_a_page_is_named(sqlite_url: str, odd: str) 
         assert "in the row id=6" in str(error.value)
 
 
-@pytest.mark.parametrize("odd", ["20260105", "1.5", "x'3230'"])
+@each("odd", ["20260105", "1.5", "x'3230'"])
 def test_a_value_that_is_no_text_is_refused_where_texts_are(sqlite_url: str, odd: str) -> None:
     """Numbers sort before all texts, bytes after them: as the first or the last of their column they are seen too."""
     make_orders(sqlite_url, SECONDS)
@@ -47,7 +48,7 @@ def test_a_value_that_is_no_text_is_refused_where_texts_are(sqlite_url: str, odd
             drain(source, 1_000, after if odd.startswith("x") else None)
 
 
-@pytest.mark.parametrize("fractions", [("", ".5", ".25"), ("", "", ".123456789")])
+@each("fractions", [("", ".5", ".25"), ("", "", ".123456789")])
 def test_fractions_of_any_length_pass_together(sqlite_url: str, fractions: Sequence[str]) -> None:
     make_orders(sqlite_url, [f"{text}{fractions[i % 3]}" for i, text in enumerate(SECONDS)])
     with closing(orders(sqlite_url)) as source:

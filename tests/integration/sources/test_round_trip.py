@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from poller.errors import SourceError
 from tests.integration.sources.tables import closing, drain, execute, make_orders, orders
+from tests.support.cases import each
 
 ONE, TWO = "2026-01-01 00:00:00", "2026-01-02 00:00:00"
 
@@ -21,7 +22,7 @@ def put(url: str, statement: str, *values: tuple[Any, ...]) -> None:
         connection.exec_driver_sql(statement, list(values))
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "keys"),
     [
         ("bit(8)", [f"{i:08b}" for i in range(21)]),
@@ -55,7 +56,7 @@ def test_text_keys_with_bytes_between_them_are_refused(sqlite_url: str) -> None:
         assert [row["id"] for row in drain(source, 1)] == ["a", "b"]
 
 
-@pytest.mark.parametrize("value", [1.5, "abc", b"1"])
+@each("value", [1.5, "abc", b"1"])
 def test_an_integer_cursor_that_is_none_is_refused(sqlite_url: str, value: Any) -> None:
     execute(sqlite_url, "create table orders (n integer not null unique)")
     put(sqlite_url, "insert into orders values (?)", (1,), (value,), (0,))
@@ -71,9 +72,9 @@ def test_an_integer_cursor_that_is_none_is_refused(sqlite_url: str, value: Any) 
         assert [row["n"] for row in drain(source, 1)] == [0, 1, 9]
 
 
-@pytest.mark.parametrize("stored", ["2026-00-15 00:00:00", "2026-02-31 00:00:00"])
-@pytest.mark.parametrize("place", ["cursor", "key"])
-@pytest.mark.parametrize("mode", ["", "traditional"])
+@each("stored", ["2026-00-15 00:00:00", "2026-02-31 00:00:00"])
+@each("place", ["cursor", "key"])
+@each("mode", ["", "traditional"])
 def test_a_date_that_no_calendar_has_is_refused_wherever_it_stands(
     mariadb_db: str, stored: str, place: str, mode: str
 ) -> None:
@@ -92,8 +93,8 @@ def test_a_date_that_no_calendar_has_is_refused_wherever_it_stands(
     assert error.value.column == ("updated_at" if place == "cursor" else "day")
 
 
-@pytest.mark.parametrize("odd", ["n/a", b"2026-01-03 00:00:00", "2026-01-03T00:00:00", 5.5])
-@pytest.mark.parametrize("bound", ["auto", "none"])
+@each("odd", ["n/a", b"2026-01-03 00:00:00", "2026-01-03T00:00:00", 5.5])
+@each("bound", ["auto", "none"])
 def test_a_value_that_sorts_above_every_bound_is_refused(sqlite_url: str, odd: Any, bound: str) -> None:
     execute(sqlite_url, "create table orders (id integer primary key, updated_at not null, status text)")
     put(sqlite_url, "insert into orders values (?, ?, 'open')", (1, ONE), (2, TWO))

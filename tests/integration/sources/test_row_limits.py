@@ -10,6 +10,7 @@ import pytest
 from poller.errors import ConfigError
 from poller.sources.user_sql.filters import check_filter, check_query
 from tests.integration.sources.tables import closing, execute, make_orders, orders
+from tests.support.cases import each
 
 SOME = [
     ("postgresql", "select * from l order by updated_at limit 5"),
@@ -62,7 +63,7 @@ ALL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("family", "query"), SOME)
+@each(("family", "query"), SOME)
 def test_a_query_that_takes_only_some_rows_is_refused(family: str, query: str) -> None:
     with pytest.raises(ConfigError, match="only some rows") as error:
         check_query(query, family, "updated_at")
@@ -70,7 +71,7 @@ def test_a_query_that_takes_only_some_rows_is_refused(family: str, query: str) -
     assert ("TOP 5" in error.value.message) == ("top" in query)
 
 
-@pytest.mark.parametrize(("family", "query"), ALL)
+@each(("family", "query"), ALL)
 def test_a_limit_that_leaves_no_row_out_is_taken(family: str, query: str) -> None:
     assert check_query(query, family, "updated_at").replace("\\:", ":") == query
 
@@ -112,7 +113,7 @@ NONE = [
 ]
 
 
-@pytest.mark.parametrize(("family", "text"), PLACEHOLDERS)
+@each(("family", "text"), PLACEHOLDERS)
 def test_a_placeholder_is_refused_in_filter_and_query(family: str, text: str) -> None:
     with pytest.raises(ConfigError, match="placeholder") as error:
         check_filter(text, family)
@@ -122,7 +123,7 @@ def test_a_placeholder_is_refused_in_filter_and_query(family: str, text: str) ->
     assert error.value.key == "query"
 
 
-@pytest.mark.parametrize(("family", "text"), NONE)
+@each(("family", "text"), NONE)
 def test_what_only_looks_like_a_placeholder_is_taken(family: str, text: str) -> None:
     assert check_filter(text, family)
     assert check_query(f"select * from t where {text}", family, "updated_at")

@@ -8,11 +8,12 @@ import pytest
 from poller.errors import SourceError
 from poller.tick.current_row import current_row
 from tests.integration.sources.tables import closing, execute, make_orders, orders
+from tests.support.cases import each
 
 STAMP = "2026-01-01 00:00:0{}.250000"
 
 
-@pytest.mark.parametrize("key", [["id"], ["total", "id"], ["updated_at", "id"]])
+@each("key", [["id"], ["total", "id"], ["updated_at", "id"]])
 def test_a_row_is_found_by_its_key_as_the_page_has_it(any_db: str, key: list[str]) -> None:
     make_orders(any_db, [STAMP.format(i // 4) for i in range(8)])
     with closing(orders(any_db, pk_columns=key)) as source:

@@ -15,12 +15,13 @@ from poller.sources import SqlSource
 from poller.sources.columns import Column, Family
 from poller.sources.database import dialect_for
 from tests.integration.sources.tables import closing, drain, execute, orders
+from tests.support.cases import each
 from tests.support.postgres import PostgresServer
 
 STAMP = "2026-03-04 05:06:07.123456+00"
 
 
-@pytest.mark.parametrize(
+@each(
     "setting",
     [
         "datestyle = 'German'",
@@ -152,8 +153,8 @@ def test_no_text_of_a_time_depends_on_zone_or_style(postgres_db: str, zones: lis
                 assert {kind: texts_and_back(connection, kind) for kind in EDGES} == wanted, (zone, style)
 
 
-@pytest.mark.parametrize("zone", SKIPPED_DAYS)
-@pytest.mark.parametrize("form", ["rows", "arrow"])
+@each("zone", SKIPPED_DAYS)
+@each("form", ["rows", "arrow"])
 def test_a_day_that_a_zone_left_out_loses_no_row(postgres_db: str, zone: str, form: Any) -> None:
     """The key of a row was the next day's, whose rows were then passed."""
     if form == "arrow":
@@ -192,10 +193,8 @@ def set_by_a_function(url: str, name: str, value: str, key: str) -> dict[str, An
     return {"table": "changing"}
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("TimeZone", "Pacific/Apia"), ("intervalstyle", "iso_8601"), ("extra_float_digits", "-15")]
-)
-@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz"])
+@each(("name", "value"), [("TimeZone", "Pacific/Apia"), ("intervalstyle", "iso_8601"), ("extra_float_digits", "-15")])
+@each("kind", ["date", "timestamp", "timestamptz"])
 def test_what_a_function_sets_changes_no_key_of_a_time(postgres_db: str, name: str, value: str, kind: str) -> None:
     keys = set_by_a_function(postgres_db, name, value, kind)
     execute(
@@ -216,7 +215,7 @@ def test_what_a_function_sets_changes_no_key_of_a_time(postgres_db: str, name: s
             assert seen == wanted
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value", "kind", "rows"),
     [
         ("intervalstyle", "sql_standard", "interval", "n * interval '1 hour'"),
@@ -248,7 +247,7 @@ def stamps_of(source: SqlSource) -> list[Any]:
     return [(cursor.value, cursor.tiebreaker) for cursor in source.page(None, 10).cursors]
 
 
-@pytest.mark.parametrize(
+@each(
     "setting",
     [
         "time_zone = '+13:00'",
@@ -260,7 +259,7 @@ def stamps_of(source: SqlSource) -> list[Any]:
         "div_precision_increment = 0",
     ],
 )
-@pytest.mark.parametrize("kind", ["timestamp(6)", "datetime(3)", "date"])
+@each("kind", ["timestamp(6)", "datetime(3)", "date"])
 def test_mariadb_writes_the_same_texts_under_any_setting(mariadb_db: str, setting: str, kind: str) -> None:
     execute(
         mariadb_db,
@@ -276,7 +275,7 @@ def test_mariadb_writes_the_same_texts_under_any_setting(mariadb_db: str, settin
         assert [row["name"] for row in drain(other, 1)] == [row["name"] for row in drain(plain, 1)]
 
 
-@pytest.mark.parametrize("also", ["PIPES_AS_CONCAT", "PIPES_AS_CONCAT,PAD_CHAR_TO_FULL_LENGTH"])
+@each("also", ["PIPES_AS_CONCAT", "PIPES_AS_CONCAT,PAD_CHAR_TO_FULL_LENGTH"])
 def test_mariadb_keeps_the_modes_that_a_filter_is_written_for(mariadb_db: str, also: str) -> None:
     """EMPTY_STRING_IS_NULL makes every `''` in a statement a NULL."""
     execute(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-import pytest
-
 from poller.sources.stamping import (
     Reading,
     Stamp,
@@ -17,11 +15,12 @@ from poller.sources.stamping import (
     of_name,
     read,
 )
+from tests.support.cases import each
 
 YEAR = instants(datetime(2026, 7, 1, tzinfo=UTC))
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "sql", "reading", "zone"),
     [
         ("postgresql", "now()", Reading.SESSION, ""),
@@ -50,7 +49,7 @@ def test_the_zone_of_an_expression(family: str, sql: str, reading: Reading, zone
     assert read(sql, family) == (reading, zone)
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "sql", "earlier"),
     [
         ("postgresql", "date_trunc('hour'::text, now())", True),
@@ -70,7 +69,7 @@ def test_which_stamps_lie_before_their_moment(family: str, sql: str, earlier: bo
     assert is_earlier(sql, family) is earlier
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "to_new", "expected"),
     [
         ("begin NEW.updated_at := now(); return new; end", True, ["now()"]),
@@ -91,7 +90,7 @@ def test_what_a_trigger_gives_the_column(body: str, to_new: bool, expected: list
     assert (None if found is None else [one.strip() for one in found]) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "at"),
     [
         ("select * from orders", (None, "orders", "updated_at")),

@@ -7,6 +7,7 @@ import pytest
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
 from tests.integration.sources.tables import closing, execute, orders
+from tests.support.cases import each
 
 STAMPS = ["2026-04-07 09:00:00", "2026-04-07 11:00:00", "2026-04-08 00:00:00"]
 
@@ -15,7 +16,7 @@ def add(url: str, stamps: list[str]) -> None:
     execute(url, "insert into orders (updated_at) values (:at)", rows=[{"at": stamp} for stamp in stamps])
 
 
-@pytest.mark.parametrize(
+@each(
     ("start", "stamps", "expected"),
     [
         ("2026-04-07T10:00:00", STAMPS, [2, 3]),
@@ -53,7 +54,7 @@ def test_an_offset_that_the_rows_do_not_have_is_refused(sqlite_url: str) -> None
             source.page(begin, 5)
 
 
-@pytest.mark.parametrize("start", ["2026-04-07T12:00:00+02:00", "2026-04-07T12:00:00Z"])
+@each("start", ["2026-04-07T12:00:00+02:00", "2026-04-07T12:00:00Z"])
 def test_an_offset_is_refused_where_the_column_is_unknown(mariadb_db: str, start: str) -> None:
     execute(mariadb_db, "create table orders (id integer auto_increment primary key, updated_at datetime not null)")
     with (
@@ -64,7 +65,7 @@ def test_an_offset_is_refused_where_the_column_is_unknown(mariadb_db: str, start
     assert error.value.column == "updated_at"
 
 
-@pytest.mark.parametrize("kind", ["datetime", "timestamp"])
+@each("kind", ["datetime", "timestamp"])
 def test_a_query_takes_one_without_an_offset(mariadb_db: str, kind: str) -> None:
     execute(mariadb_db, f"create table orders (id integer auto_increment primary key, updated_at {kind} not null)")
     with closing(orders(mariadb_db, query="select * from orders", start_from="2026-04-07 10:00:00")) as source:
@@ -73,7 +74,7 @@ def test_a_query_takes_one_without_an_offset(mariadb_db: str, kind: str) -> None
         assert [row["id"] for row in source.page(begin, 5).rows] == [2, 3]
 
 
-@pytest.mark.parametrize("start", ["abc", "1.5", "one"])
+@each("start", ["abc", "1.5", "one"])
 def test_an_integer_is_one_before_there_is_a_row_too(sqlite_url: str, start: str) -> None:
     execute(sqlite_url, "create table orders (id integer primary key autoincrement)")
     keys = {"cursor_column": "id", "cursor_kind": "integer+pk"}

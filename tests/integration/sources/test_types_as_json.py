@@ -6,12 +6,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from poller.sources import SqlSource
 from poller.sources.facts import read_columns, read_facts
 from poller.sources.inspection import Inspection
 from tests.integration.sources.tables import TEXT, TIMESTAMP, execute, family
+from tests.support.cases import each
 
 CURSOR = {"updated_at": {"family": "timestamp", "type": "timestamp without time zone"}}
 
@@ -49,7 +48,7 @@ def test_types_survive_the_document_on_every_database(any_db: str) -> None:
     source.close()
 
 
-@pytest.mark.parametrize(
+@each(
     "said",
     [
         {},
@@ -79,7 +78,7 @@ def test_what_is_no_type_is_not_read_from_a_document(said: Any) -> None:
     assert read_columns({"columns": whole}, "updated_at", ("id",)) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "kind",
     [
         "timestamp with time zone",

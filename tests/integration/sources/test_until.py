@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
 from tests.integration.sources.tables import closing, make_orders, orders
+from tests.support.cases import each
 
 SECOND = "2026-01-01 00:00:0{}.250000"
 
@@ -19,7 +18,7 @@ def read(source: SqlSource, until: Cursor, size: int, after: Cursor | None = Non
     return ids
 
 
-@pytest.mark.parametrize("last", [0, 4, 9, 24, 29])
+@each("last", [0, 4, 9, 24, 29])
 def test_an_end_with_a_tiebreaker_is_read_and_nothing_behind_it(any_db: str, last: int) -> None:
     make_orders(any_db, [SECOND.format(i // 10) for i in range(30)])
     with closing(orders(any_db)) as source:

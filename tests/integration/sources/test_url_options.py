@@ -10,9 +10,10 @@ from poller.sources.engines import read_url
 from poller.sources.identity import identify, place
 from poller.stores import SqlStore
 from tests.integration.sources.tables import orders
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "expected"),
     [
         ("postgresql:///shop?host=x&port=5433", ("x", 5433, "shop")),
@@ -41,7 +42,7 @@ def test_a_socket_is_described_without_a_port() -> None:
     assert place(found) == "mysql at /run/a.sock, database shop"
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "postgresql://poller:p@ssw0rd@host/shop",
@@ -71,7 +72,7 @@ def test_a_password_in_the_ports_place_is_refused_unseen(url: str) -> None:
         assert "123456789" not in shown
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "postgresql://poller:p%40ssw0rd@host/shop",

@@ -10,7 +10,7 @@ FACTS = (
         "tick/reader.py",
         "source.rests_on(self._facts)",
         "source.rests_on(None)",
-        "integration/sources/test_facts.py::test_two_tables_swapped_by_name_stop_it[sqlite-True]",
+        "integration/sources/test_facts.py::test_two_tables_swapped_by_name_stop_it[sqlite]",
     ),
     dying_of(
         "an acquire writes other facts",
@@ -45,13 +45,13 @@ FACTS = (
         "sources/learned.py",
         "if self._known is not None and shown not in self._agreed:",
         "if False:",
-        "integration/sources/test_changes.py::test_sqlite_a_table_made_with_another_type_is_looked_at_again[table]",
+        "integration/sources/test_changes.py::test_sqlite_a_table_made_with_another_type_is_looked_at_again",
     ),
     dying_of(
         "what no page shows is not asked",
         "sources/learned.py",
         "if not rows or tuple(rows[0]) != watch.found:",
         "if False:",
-        "integration/sources/test_facts.py::test_so_does_one_of_a_view_or_query[query-False]",
+        "integration/sources/test_facts.py::test_so_does_one_of_a_view_or_query",
     ),
 )

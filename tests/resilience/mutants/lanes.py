@@ -175,7 +175,7 @@ OF_TESTS = (
             ),
         ),
         "test_a_bound_does_not_outlive_it.reconnected",
-        test="tests/integration/bounds/test_again.py::test_a_bound_does_not_outlive_it[reconnected]",
+        test="tests/integration/bounds/test_again.py::test_a_bound_does_not_outlive_it",
     ),
 )
 """Of what no schedule has, or only a rare one."""

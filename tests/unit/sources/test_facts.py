@@ -10,11 +10,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from poller.model.cursor import Cursor
 from poller.sources.columns import Column, Family
 from poller.sources.facts import Does, Guarantee, TableFacts, judge, tie_of
+from tests.support.cases import each
 
 AT = Column("at", Family.TIMESTAMPTZ, "timestamp with time zone")
 ID = Column("id", Family.INTEGER, "integer")
@@ -42,7 +41,7 @@ NUMBERS: dict[str, tuple[Column, Callable[[Any], Any]]] = {
 """Types of a key that holds integers: a column, and what the database sorts by."""
 
 
-@pytest.mark.parametrize(("was", "now"), list(itertools.product(NUMBERS, NUMBERS)))
+@each(("was", "now"), list(itertools.product(NUMBERS, NUMBERS)))
 def test_a_cursor_goes_on_only_where_its_keys_sort_as_they_did(was: str, now: str) -> None:
     (old, sorts), (new, sorted_now) = NUMBERS[was], NUMBERS[now]
     verdict = judge(replace(FACTS, keys=(old,)), replace(FACTS, keys=(new,)), CURSOR)
@@ -57,7 +56,7 @@ def test_a_cursor_goes_on_only_where_its_keys_sort_as_they_did(was: str, now: st
         assert verdict.does is Does.GO_ON
 
 
-@pytest.mark.parametrize(
+@each(
     ("was", "now"),
     [
         ("smallint", "integer"),
@@ -83,7 +82,7 @@ def _rounded(moment: datetime, digits: int) -> datetime:
     return datetime(2026, 1, 1) + ((passed + unit / 2) // unit) * unit
 
 
-@pytest.mark.parametrize(("was", "now"), list(itertools.permutations((0, 3, 6), 2)))
+@each(("was", "now"), list(itertools.permutations((0, 3, 6), 2)))
 def test_a_tie_begins_before_all_that_may_be_rounded_into_it(was: int, now: int) -> None:
     times = [datetime(2026, 1, 1) + timedelta(milliseconds=n * 137, microseconds=n % 7) for n in range(60)]
     times = [_rounded(one, was) for one in times]
@@ -109,7 +108,7 @@ def test_numbers_that_lose_places_begin_below_what_may_be_rounded() -> None:
     assert found.cursor.value == "7.1"
 
 
-@pytest.mark.parametrize(
+@each(
     "now",
     [
         Column("at", Family.TIMESTAMP, "timestamp without time zone"),
@@ -128,8 +127,8 @@ def test_a_cursor_of_another_family_is_refused(now: Column) -> None:
 KINDS = ("none", "heuristic", "observed", "observed-strict", "exact")
 
 
-@pytest.mark.parametrize(("was", "now"), list(itertools.product(range(5), range(5))))
-@pytest.mark.parametrize("cursor", [None, CURSOR])
+@each(("was", "now"), list(itertools.product(range(5), range(5))))
+@each("cursor", [None, CURSOR])
 def test_a_guarantee_never_gets_worse_without_a_word(was: int, now: int, cursor: Cursor | None) -> None:
     old = replace(FACTS, guarantee=Guarantee(KINDS[was]))
     new = replace(FACTS, guarantee=Guarantee(KINDS[now], "GRANT this"))
@@ -140,7 +139,7 @@ def test_a_guarantee_never_gets_worse_without_a_word(was: int, now: int, cursor:
     assert judge(old, asked, cursor).does is Does.GO_ON, "a person accepted it"
 
 
-@pytest.mark.parametrize(("was", "now"), list(itertools.product(("1/1", "1/2", "2/1", None), repeat=2)))
+@each(("was", "now"), list(itertools.product(("1/1", "1/2", "2/1", None), repeat=2)))
 def test_another_server_waits_if_numbers_may_be_handed_out_again(was: str | None, now: str | None) -> None:
     old, new = replace(FACTS, server=was), replace(FACTS, server=now)
     assert judge(old, new, CURSOR).does is Does.GO_ON
@@ -150,7 +149,7 @@ def test_another_server_waits_if_numbers_may_be_handed_out_again(was: str | None
     assert found.does is Does.GO_ON or "--after-failover" in found.step
 
 
-@pytest.mark.parametrize(
+@each(
     ("was", "now", "another"),
     [
         ("oid 7", "oid 7", False),
