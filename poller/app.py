@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from poller.backfill.listing import Backfills
     from poller.backfill.survey import Survey
     from poller.journal.configurations import Beside
-    from poller.model.memory import Seen
+    from poller.model.memory import PollerMemory
     from poller.poller import Poller
 
 
@@ -261,14 +261,14 @@ class App:
                 self._noticing.release()
         return None if known is None else known[1]
 
-    def _remembered_of(self, pollers: Sequence[Poller]) -> dict[str, Seen]:
+    def _remembered_of(self, pollers: Sequence[Poller]) -> dict[str, PollerMemory]:
         """As `remembered`, which is asked for only if rows do not say since when they wait: numbers, and those that
         come before the first tick of a poller that starts now."""
         sources = [one.source for one in pollers]
         numbers = any(one.describe().cursor_kind != "timestamp+pk" for one in sources)
         return self.remembered() if numbers or any(getattr(one, "starts_now", False) for one in sources) else {}
 
-    def remembered(self) -> dict[str, Seen]:
+    def remembered(self) -> dict[str, PollerMemory]:
         """What looks remember of each poller. Raises: ConfigError, for a store that cannot be made."""
         return dict(self._health.remembered())
 

@@ -509,9 +509,9 @@ class Poller:
     def _changes(self, **asked: Any) -> Changes:
         """Where a change is made. `asked`: as of `poller.admin.request.Request`."""
         from poller.admin.changes import Changes
-        from poller.admin.request import Request
+        from poller.admin.request import ChangeOptions
 
-        return Changes(self, Request(file=self.origin.file, **asked))
+        return Changes(self, ChangeOptions(file=self.origin.file, **asked))
 
     def backfill(
         self,
@@ -546,10 +546,10 @@ class Poller:
             ConfigError (the handler, or a source that is not a `SqlSource`), SourceUnavailable, SourceError,
             StoreError, WriteConflict. Nothing was delivered then.
         """
-        from poller.backfill.run import Request, backfill
+        from poller.backfill.run import BackfillRequest, backfill
 
         asked: dict[str, Any] = {"name": name, "parallel": parallel, "retry": retry, "by": by, "dry_run": dry_run}
-        request = Request(begins, ends, file=self.origin.file, **asked)
+        request = BackfillRequest(begins, ends, file=self.origin.file, **asked)
         return backfill(self, request, taken=self.origin.pollers, handler=handler, stop=stop)
 
     def alone(self) -> AbstractContextManager[None]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from poller.admin.own_connection import connected, url_of
 from poller.databases import capture as common
 from poller.databases import tokens
-from poller.databases.capture import Busy, Plan, Refusal, Removed, Wanted
+from poller.databases.capture import Busy, CapturePlan, CaptureRefusal, CaptureRequest, Removed
 from poller.databases.kinds import KINDS
 from poller.model.change_chain import Chain
 from poller.sources.engines import read_url
@@ -48,7 +48,7 @@ class TableCapture:
     ) -> None:
         source = config.source
         if source.table is None:
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{name}: its rows come from a query, and only a table has triggers.", next_step="Name a table."
             )
         reader = read_url(source.url.get_secret_value())
@@ -59,25 +59,27 @@ class TableCapture:
         kind = KINDS.get(family)
         if kind is None or not kind.capture:
             able = ", ".join(sorted(one for one, known in KINDS.items() if known.capture))
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{source.table}: poller captures no changes in {family} databases.",
                 next_step=f"It does in: {able}. Elsewhere follow a column that grows with every change.",
             )
         if kind.is_file and (path := sqlite_path(self._url)) != ":memory:" and not Path(path).exists():
-            raise Refusal(f"{source.table}: there is no such file: {path}.", next_step="Look at `url` of the source.")
+            raise CaptureRefusal(
+                f"{source.table}: there is no such file: {path}.", next_step="Look at `url` of the source."
+            )
         self._kind = getattr(import_module(f"poller.databases.{family}.capture"), kind.capture)
         self._identity = tokens.chosen(source.identity, environ, key="identity") if url_env is None else None
         self._runtime = runtime
         self._error_text = config.error_text
         other = reader.username if reader.username != self._url.username else None
-        self._wanted = Wanted(name, source.schema_name, source.table, old, excluded, accepted, always, other)
+        self._wanted = CaptureRequest(name, source.schema_name, source.table, old, excluded, accepted, always, other)
 
-    def plan(self) -> Plan:
+    def plan(self) -> CapturePlan:
         """What installing would do; changes nothing. Raises: Refusal, SourceError."""
         with self._open() as capture:
             return capture.plan()
 
-    def install(self) -> Plan:
+    def install(self) -> CapturePlan:
         """Install, or install again after the table was changed. Raises: Refusal, SourceError; nothing was installed
         then."""
         with self._open() as capture:
@@ -113,8 +115,8 @@ class TableCapture:
                 self._runtime.sleep(self._runtime.jitter(0.5, 1.5) * common.PAUSE_SECONDS)
             yield
 
-    def _busy(self, done: str) -> Refusal:
-        return Refusal(
+    def _busy(self, done: str) -> CaptureRefusal:
+        return CaptureRefusal(
             f"{self._wanted.table}: transactions that are open held the table, {common.TRIES} times for "
             f"{common.LOCK_SECONDS} s each; nothing was {done}.",
             next_step="Run the command again when they have ended.",
@@ -124,6 +126,6 @@ class TableCapture:
     def _open(self) -> Iterator[common.Capture]:
         """A connection of its own. Raises: SourceError, for what the driver raises."""
         url, table = self._url, self._wanted.table
-        with connected(url, self._identity, table, error_text=self._error_text, refused=Refusal) as connection:
+        with connected(url, self._identity, table, error_text=self._error_text, refused=CaptureRefusal) as connection:
             made: common.Capture = self._kind(connection, self._wanted)
             yield made

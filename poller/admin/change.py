@@ -15,7 +15,7 @@ from poller.admin.change_result import ChangedRow, ChangeOutput
 from poller.admin.editor import Applied, Operator
 from poller.admin.effects import NOTHING, Effect
 from poller.admin.recovery import Recovery
-from poller.admin.request import Allow, Request
+from poller.admin.request import Allow, ChangeOptions
 from poller.admin.wired import WiredPoller
 from poller.errors import FieldDifference, PollerError
 from poller.lease.state_file import Copy
@@ -43,7 +43,7 @@ class Changing(Protocol):
         ...
 
     @property
-    def request(self) -> Request:
+    def request(self) -> ChangeOptions:
         """By whom, why, and what is allowed."""
         ...
 

@@ -17,7 +17,7 @@ SHOWN = 10
 """So many rows are shown to people."""
 
 
-class Place(ResultModel):
+class CursorPlace(ResultModel):
     """What an operator's change can move."""
 
     cursor: Cursor | None
@@ -55,8 +55,8 @@ class ChangedPart(ResultModel):
     document: str
     changed: bool
     id: str | None
-    before: Place | None
-    after: Place | None
+    before: CursorPlace | None
+    after: CursorPlace | None
     handler: Stopped | None = None
     """Only of a cancel: what became of the handler that was running."""
 
@@ -105,9 +105,9 @@ class ChangeOutput(ResultModel):
     """The change's id in the audit trail."""
     by: str
     reason: str | None = None
-    before: Place | None
+    before: CursorPlace | None
     """Null where there was no document, or none that could be read, and where there are `parts`."""
-    after: Place | None
+    after: CursorPlace | None
     """As it was written; of a dry run, as it would be."""
     effect: Effect
     source_differences: list[FieldDifferenceOutput] = Field(default_factory=list)
@@ -135,9 +135,9 @@ class ChangeOutput(ResultModel):
     """Of `quarantine`: the rows that were discarded or added."""
 
 
-def place_of(state: State) -> Place:
+def place_of(state: State) -> CursorPlace:
     """A state, as results show it."""
-    return Place(
+    return CursorPlace(
         cursor=state.checkpoint.cursor,
         generation=state.checkpoint.generation,
         fencing_token=state.lease.fencing_token,

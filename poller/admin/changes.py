@@ -20,12 +20,12 @@ from poller.admin.editor import Applied
 from poller.admin.effects import BACK, NOTHING, Effect, direction
 from poller.admin.recovery import Recovery
 from poller.admin.refusals import Refused
-from poller.admin.request import Request, checked_reason, identity
+from poller.admin.request import ChangeOptions, checked_reason, identity
 from poller.admin.waiting_rows import no_longer_tried, refuse_rebinding
 from poller.admin.wired import WiredPoller, operator_of
 from poller.errors import FieldDifference, LeaseHeld, StateCorrupt
 from poller.lease.state_file import Copy
-from poller.model.document import Change as Record
+from poller.model.document import OperatorChange as Record
 from poller.model.document import State
 from poller.model.fingerprint import SourceDescription
 from poller.model.when import span
@@ -55,10 +55,10 @@ class Changes:
     Raises: WrongArgument, for a reason that is not text or too long.
     """
 
-    def __init__(self, poller: WiredPoller, request: Request | None = None, *, name: str | None = None) -> None:
+    def __init__(self, poller: WiredPoller, request: ChangeOptions | None = None, *, name: str | None = None) -> None:
         self.poller = poller
         self.name = name or poller.name
-        self.request = request or Request()
+        self.request = request or ChangeOptions()
         self.operator = operator_of(
             poller,
             identity(self.request.by),

@@ -16,17 +16,17 @@ from poller.admin.cursors import is_foreign, located
 from poller.admin.effects import Effect, measure
 from poller.admin.recovery import Recovery
 from poller.admin.refusals import Refused, WrongArgument, clean
-from poller.admin.request import Request
+from poller.admin.request import ChangeOptions
 from poller.admin.waiting_rows import left_waiting
 from poller.admin.wired import WiredPoller, operator_of
-from poller.config.includes import Written
+from poller.config.includes import WrittenConfig
 from poller.config.toml_tables import tables
 from poller.config.types import is_name
 from poller.errors import StateCorrupt
 from poller.model.changes import Transition
 from poller.model.checkpoint_file import clone
-from poller.model.document import Change as Record
 from poller.model.document import Lease, State
+from poller.model.document import OperatorChange as Record
 from poller.model.fingerprint import SourceDescription
 from poller.model.part_names import base
 from poller.model.redact import redact
@@ -101,7 +101,7 @@ class Clone(Change):
         """What to add to the file, so that the new poller runs; None if it is there."""
         if self.new is not None or self.file is None:
             return None
-        written = Written.read(self.file, os.environ).table("pollers")
+        written = WrittenConfig.read(self.file, os.environ).table("pollers")
         return redact(tables(f"pollers.{name}", written[self.poller.name]))
 
     def _replaces_backfill(self, on: Changing) -> bool:
@@ -124,7 +124,7 @@ class Clone(Change):
 def clone_of(
     poller: WiredPoller,
     new_name: str,
-    request: Request | None = None,
+    request: ChangeOptions | None = None,
     *,
     new: WiredPoller | None = None,
     file: Path | None = None,
@@ -147,7 +147,7 @@ def clone_of(
 def clone_checkpoint(
     poller: WiredPoller,
     new_name: str,
-    request: Request | None = None,
+    request: ChangeOptions | None = None,
     *,
     new: WiredPoller | None = None,
     file: Path | None = None,

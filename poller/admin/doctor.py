@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from poller import once
 from poller.admin.editor import Operator
 from poller.admin.look import look
-from poller.admin.side_by_side import Look
+from poller.admin.side_by_side import Inquiry
 from poller.admin.status import PollerStatus
 from poller.admin.wired import WiredPoller, database_of, gives_sign_of_life, operator_of
 from poller.config.relays import relay_name
@@ -31,7 +31,7 @@ from poller.errors import (
 from poller.lease.state_file import Copy
 from poller.model.durations import format_duration
 from poller.model.finding import Finding, error, ok, warn
-from poller.model.memory import Seen
+from poller.model.memory import PollerMemory
 from poller.model.schedule import Schedule
 from poller.model.when import moment, span, took
 from poller.ports import InspectableSource
@@ -74,7 +74,7 @@ def examine(
     folder: Path,
     table: Callable[[], list[Finding]] = list,
     silent: SourceUnavailable | None = None,
-    seen: dict[str, Seen] | None = None,
+    seen: dict[str, PollerMemory] | None = None,
     beside: str | None = None,
 ) -> list[Finding]:
     """Everything about one poller. Raises nothing that is a PollerError.
@@ -124,9 +124,9 @@ def look_into(
     load_handler: Callable[[], object],
     folder: Path,
     table: Callable[[], list[Finding]] = list,
-    seen: dict[str, Seen] | None = None,
+    seen: dict[str, PollerMemory] | None = None,
     beside: str | None = None,
-) -> Look[list[Finding]]:
+) -> Inquiry[list[Finding]]:
     """The same, to be taken beside looks at other pollers. Raises (when taken): LeaseHeld."""
 
     def ask(silent: SourceUnavailable | None = None) -> list[Finding]:
@@ -141,7 +141,7 @@ def look_into(
                 beside=beside,
             )
 
-    return Look(
+    return Inquiry(
         database_of(poller),
         ask=ask,
         spare=ask,

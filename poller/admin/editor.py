@@ -26,7 +26,7 @@ from poller.model.changes import (
     relisted,
     summary,
 )
-from poller.model.document import Change, Lease, State, refuse_unreadable
+from poller.model.document import Lease, OperatorChange, State, refuse_unreadable
 from poller.model.limits import LONGEST_NAME, LONGEST_REASON
 from poller.model.stamps import stamp
 from poller.model.timing import Timing
@@ -63,7 +63,7 @@ class Applied:
 
     before: Copy | None
     after: State
-    change: Change
+    change: OperatorChange
     backup: str | None
     losses: int
     held: float = 0.0
@@ -158,7 +158,7 @@ class Operator:
             if review is not None:
                 review(copy)
 
-        def fenced(state: State, change: Change, now: datetime) -> State:
+        def fenced(state: State, change: OperatorChange, now: datetime) -> State:
             changed = transition(state, change, now)
             return keep(changed, change, ttl=held, now=now) if held else changed
 
@@ -242,7 +242,7 @@ class Operator:
         """The transition with its record in the same write; `facts`: the record's `backup`, `undo` and `undid`."""
 
         def write(state: State, now: datetime) -> State:
-            record = Change(
+            record = OperatorChange(
                 id=identity, kind=kind, by=self.by, reason=self.reason, at=now, before=summary(state)
             ).model_copy(update=dict(facts or {}))
             after = transition(state, record, now)
@@ -270,7 +270,7 @@ class Operator:
         if copy.state.control.last_change is not None:
             self.copy_to_trail(copy.state.control.last_change)
 
-    def copy_to_trail(self, change: Change | None) -> None:
+    def copy_to_trail(self, change: OperatorChange | None) -> None:
         """Copy a change to the audit trail. Best effort: the document keeps it until that is done."""
         self.audit.copy(change)
         self.audit.settle(5.0)

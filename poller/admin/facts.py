@@ -22,7 +22,7 @@ from poller.lease.state_file import Copy
 from poller.model import aside, backoff, window
 from poller.model.changes import cancelled_worker, kept_by, operators_change
 from poller.model.cursor import Cursor
-from poller.model.document import Change, State
+from poller.model.document import OperatorChange, State
 from poller.model.memory import is_ahead
 from poller.model.redact import error_line
 from poller.model.schedule import Schedule
@@ -54,7 +54,7 @@ def limits_of(poller: WiredPoller, *, backfill: bool = False) -> PollerLimits:
     )
 
 
-def _is_move(change: Change) -> bool:
+def _is_move(change: OperatorChange) -> bool:
     """True if the change says where the checkpoint stands."""
     before, after = change.before or {}, change.after or {}
     return change.kind in _MOVES or (change.kind == "undo" and before.get("generation") != after.get("generation"))
@@ -71,7 +71,7 @@ def facts_of(name: str, copy: Copy, poller: WiredPoller, now: datetime) -> Polle
     moved = change if change is not None and _is_move(change) else None
     at, moved_at = _believable(checkpoint.updated_at, now), None if moved is None else changed_at
     committed = checkpoint.last_successful_batch_id is not None and (moved_at is None or at is None or at > moved_at)
-    listed = aside.parking_ended(state)
+    listed = aside.after_reset(state)
     due = aside.all_due(listed, now, limits=options.limits)
     since = [_believable(row.retry_at, now) or _believable(row.since, now) or now for row in due]
     failed = delivery.last_error if delivery.attempts or backoff.fails(state) or control.halted else None

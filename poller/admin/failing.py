@@ -39,7 +39,7 @@ class FailingOutput(ResultModel):
 
 def failing(state: State, options: PollerOptions, now: datetime, *, aside_due: int) -> FailingOutput:
     """What a document says of failing rows at this moment of the store's clock."""
-    listed, search = aside.parking_ended(state), window.standing(state)
+    listed, search = aside.after_reset(state), window.standing(state)
     return FailingOutput(
         failures=backoff.failures_of(state),
         retry_at=backoff.waits_until(state, now, options.limits.backoff),

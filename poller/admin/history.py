@@ -117,7 +117,7 @@ def _commits(state: State) -> list[HistoryCommits]:
 
 
 def _rows(state: State) -> list[HistoryRow]:
-    listed = aside.parking_ended(state)
+    listed = aside.after_reset(state)
     waiting: list[tuple[WaitingRow, Literal["aside", "pending"]]] = [(row, "aside") for row in listed.aside]
     waiting += [(row, "pending") for row in listed.quarantine]
     waiting.sort(key=lambda one: (one[0].since is None, one[0].since and stamp(one[0].since)))

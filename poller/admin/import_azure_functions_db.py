@@ -30,8 +30,8 @@ from poller.errors import ConfigError, FieldDifference, LeaseHeld, SourceError, 
 from poller.model import transitions
 from poller.model.changes import Transition
 from poller.model.cursor import Cursor
-from poller.model.document import Change as Record
 from poller.model.document import Lease, State
+from poller.model.document import OperatorChange as Record
 from poller.model.limits import HIGHEST_TOKEN, LARGEST_BODY, LONGEST_NAME, read_json
 from poller.model.when import span
 from poller.ports import Found

@@ -38,7 +38,7 @@ def enough(latest: float) -> timedelta:
     return timedelta(seconds=next((step for step in STEPS if step >= 2 * latest), STEPS[-1]))
 
 
-class Watch:
+class LateWatch:
     """The newest rows of one source.
 
     Attributes:
@@ -94,13 +94,13 @@ def measure(pollers: Sequence[WiredPoller], runtime: Runtime, lasts: timedelta =
     """One finding for each poller, whose rows are watched at the same time. Reads only; raises no PollerError but
     LeaseHeld, if a batch of one runs in this process."""
     found: dict[int, Finding] = {}
-    watches: dict[int, Watch] = {}
+    watches: dict[int, LateWatch] = {}
     with ExitStack() as alone:
         for place, poller in enumerate(pollers):
             alone.enter_context(poller.alone())
             try:
                 source = poller.source
-                watch = Watch(source) if isinstance(source, InspectableSource) else None
+                watch = LateWatch(source) if isinstance(source, InspectableSource) else None
                 if watch is not None and watch.begin():
                     watches[place] = watch
                 else:
@@ -131,7 +131,7 @@ def _not_measured(poller: WiredPoller) -> Finding:
     return ok(CHECK, f"not measured: a cursor of kind {kind} does not say when a row was written")
 
 
-def _judged(watch: Watch, bound: Bound, lasts: timedelta) -> Finding:
+def _judged(watch: LateWatch, bound: Bound, lasts: timedelta) -> Finding:
     """What the rows that came say of a source with this bound."""
     while_, late = format_duration(lasts), sorted(watch.late)
     if not late:

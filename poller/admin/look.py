@@ -19,7 +19,7 @@ from poller.errors import SourceError, SourceUnavailable
 from poller.lease.state_file import Copy
 from poller.model.conditions import view
 from poller.model.cursor import Cursor
-from poller.model.memory import Seen, remembered
+from poller.model.memory import PollerMemory, remembered
 from poller.model.view import PollerFacts, PollerLimits
 from poller.ports import InspectableSource, Lag, Page, Source
 from poller.tick.ordering import check_ordering_key
@@ -41,7 +41,7 @@ class Looked(Generic[S]):
     limits: PollerLimits
     failure: Exception | None = None
 
-    def judged(self, before: Seen | None = None) -> tuple[S, Seen]:
+    def judged(self, before: PollerMemory | None = None) -> tuple[S, PollerMemory]:
         """The status with its picture, and what to remember of this look. `before`: what is remembered of earlier
         ones."""
         seen, facts = remembered(before, self.facts)
@@ -182,7 +182,7 @@ def look(
     poller: WiredPoller,
     *,
     silent: SourceUnavailable | None = None,
-    seen: dict[str, Seen] | None = None,
+    seen: dict[str, PollerMemory] | None = None,
     beside: str | None = None,
     copy: Copy | None = None,
 ) -> PollerStatus:

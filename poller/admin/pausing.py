@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from poller.admin.change import Change, Changing, Undo
-from poller.admin.change_result import ChangeOutput, Place, Stopped
+from poller.admin.change_result import ChangeOutput, CursorPlace, Stopped
 from poller.admin.changes import Changes
 from poller.admin.editor import Operator
-from poller.admin.request import Request
+from poller.admin.request import ChangeOptions
 from poller.admin.wired import WiredPoller
 from poller.errors import StoreError
 from poller.model import backoff
@@ -131,7 +131,7 @@ def patience(timing: Timing) -> float:
     return timing.heartbeat + timing.grace + STOPPING
 
 
-def cancel(poller: WiredPoller, request: Request | None = None, *, wait: bool = True) -> ChangeOutput:
+def cancel(poller: WiredPoller, request: ChangeOptions | None = None, *, wait: bool = True) -> ChangeOutput:
     """Pause a poller and stop the handler that runs now; see `Poller.cancel`.
 
     Raises: StoreError (also where there is no state document yet), WriteConflict, WrongArgument (`reason`). Nothing is
@@ -161,7 +161,7 @@ def await_worker(on: Changing, output: ChangeOutput, *, wait: bool, waiting: Wai
         return _with(output, _Seen("unknown"))
 
 
-def _awaited(on: Changing, output: ChangeOutput, here: Place, *, wait: bool, waiting: Waiting | None) -> _Seen:
+def _awaited(on: Changing, output: ChangeOutput, here: CursorPlace, *, wait: bool, waiting: Waiting | None) -> _Seen:
     """What became of the handler once it ended, or once its worker has had the time to stop it."""
     runtime = on.operator.file.runtime
     until = runtime.monotonic() + (patience(on.operator.file.timing) if wait else 0.0)
@@ -192,7 +192,7 @@ class _Seen:
     left: float | None = None
 
 
-def _look(operator: Operator, here: Place) -> _Seen:
+def _look(operator: Operator, here: CursorPlace) -> _Seen:
     """`here`: what the cancel wrote."""
     try:
         copy = operator.look()

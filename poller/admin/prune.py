@@ -20,7 +20,7 @@ from poller.databases.pruning import Deletable, PrunedTable, Pruning
 from poller.errors import PollerError, StateCorrupt
 from poller.model.document import State, decode
 from poller.model.part_names import FINISHED
-from poller.model.pruning import Reader, limit_of, reader_of
+from poller.model.pruning import TableReader, limit_of, reader_of
 from poller.ports import Found
 from poller.sources.engines import read_url
 from poller.sources.identity import family_of, identify, sqlite_path
@@ -50,7 +50,7 @@ class PrunePlan:
 
     table: str
     captured: bool
-    readers: tuple[Reader, ...]
+    readers: tuple[TableReader, ...]
     rows: int
     age: timedelta | None
     pruned_through: int
@@ -221,7 +221,7 @@ class TablePrune:
             return self._age
         return self._options.older_than or USUAL_AGE
 
-    def _deletable(self, readers: list[Reader], pruning: Pruning) -> Deletable | None:
+    def _deletable(self, readers: list[TableReader], pruning: Pruning) -> Deletable | None:
         limit = limit_of(readers).done
         if limit is None:
             return None
@@ -230,7 +230,7 @@ class TablePrune:
 
     # --------------------------------------------------------------------------------------------------- who reads it
 
-    def _readers(self) -> list[Reader]:
+    def _readers(self) -> list[TableReader]:
         """All that read the table. Raises: as `plan`."""
         names = [one for one in self._store.names(_PREFIX) if one.endswith(".json")]
         with ThreadPoolExecutor(max_workers=8, thread_name_prefix="poller-prune") as pool:
@@ -245,7 +245,7 @@ class TablePrune:
         self._check_all_ran({one.name for one in found})
         return found
 
-    def _named(self, names: Collection[str], found: set[str]) -> list[Reader]:
+    def _named(self, names: Collection[str], found: set[str]) -> list[TableReader]:
         """The readers that `prune.readers` names, which may know the database by another name. Raises: as `plan`."""
         readers = []
         for name in names:
@@ -258,7 +258,7 @@ class TablePrune:
             readers += [] if reader is None else [reader]
         return readers
 
-    def _reader(self, document: str, *, named: bool = False) -> Reader | None:
+    def _reader(self, document: str, *, named: bool = False) -> TableReader | None:
         name = document.removeprefix(_PREFIX).removesuffix(".json")
         found = self._store.read(document)
         if not isinstance(found, Found):

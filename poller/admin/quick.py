@@ -18,7 +18,7 @@ from poller import forks
 from poller.admin.wired import WiredPoller
 from poller.model.document import State
 from poller.sources import SqlSource
-from poller.sources.probing import Lookout, NoAnswer
+from poller.sources.probing import NoAnswer, RowProbe
 
 WHOLE_EVERY = 300.0
 """Seconds between two whole looks at a poller for which nothing waits, at most; by its name down to half of that."""
@@ -39,7 +39,7 @@ class QuickLooks:
 
     def _reset_after_fork(self) -> None:
         self._lock = threading.Lock()
-        self._databases: dict[object, tuple[threading.Lock, Lookout]] = {}
+        self._databases: dict[object, tuple[threading.Lock, RowProbe]] = {}
 
     def looked(self, poller: str, null_cursors: int | None) -> None:
         """A whole look was made, and counted these rows without a cursor; None if it was not complete."""
@@ -62,7 +62,10 @@ class QuickLooks:
         subject = source.subject
         with self._lock:
             if subject.database not in self._databases:
-                self._databases[subject.database] = threading.Lock(), Lookout(subject, TIMEOUT, timedelta(seconds=TURN))
+                self._databases[subject.database] = (
+                    threading.Lock(),
+                    RowProbe(subject, TIMEOUT, timedelta(seconds=TURN)),
+                )
             turn, lookout = self._databases[subject.database]
         if not turn.acquire(timeout=TURN):
             return None

@@ -16,7 +16,7 @@ from poller.journal.quarantine.reader import RecordReader
 from poller.lease.state_file import Conflict, Copy
 from poller.model.changes import Transition
 from poller.model.changes import keep as keep_for
-from poller.model.document import VERSION, Change, State, decode
+from poller.model.document import VERSION, OperatorChange, State, decode
 from poller.model.limits import HIGHEST_TOKEN, NotBoundedJson, read_json
 from poller.ports import Found
 
@@ -78,7 +78,7 @@ class Recovery:
             base = Copy(start, found.body, found.tag, found.server_time, found.modified_at, now, now)
         held = operator.keeps_for(start.lease) if keep else 0.0
 
-        def kept_free(state: State, change: Change, now: datetime) -> State:
+        def kept_free(state: State, change: OperatorChange, now: datetime) -> State:
             after = transition(state, change, now)
             return keep_for(after, change, ttl=held, now=now) if held else after
 

@@ -16,7 +16,7 @@ Allow: TypeAlias = Literal["allow_skip", "break_lease"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ChangeOptions:
     """How a change is to be made.
 
     Attributes:

@@ -18,8 +18,8 @@ from poller.errors import FieldDifference
 from poller.model import aside
 from poller.model.changes import Transition, to_reset
 from poller.model.cursor import Cursor
-from poller.model.document import Change as Record
 from poller.model.document import Checkpoint, Lease, State
+from poller.model.document import OperatorChange as Record
 from poller.model.limits import HIGHEST_TOKEN
 from poller.ports import InspectableSource
 from poller.tick.ordering import key_columns

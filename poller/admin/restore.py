@@ -19,8 +19,8 @@ from poller.admin.waiting_rows import left_waiting
 from poller.admin.wired import WiredPoller, operator_of
 from poller.errors import FieldDifference, FingerprintMismatch, SourceError, StateCorrupt
 from poller.model.changes import Transition
-from poller.model.checkpoint_file import Origin, begin, read_origin, restore, undoes
-from poller.model.document import Change as Record
+from poller.model.checkpoint_file import ReturnPoint, begin, read_origin, restore, undoes
+from poller.model.document import OperatorChange as Record
 from poller.model.document import State
 from poller.model.fingerprint import SourceDescription, differences
 from poller.model.limits import HIGHEST_TOKEN, LARGEST_BODY
@@ -29,7 +29,7 @@ from poller.ports import Found
 KIND = "reset-to-checkpoint"
 
 
-def find_checkpoint(poller: WiredPoller, name: str | os.PathLike[str]) -> Origin:
+def find_checkpoint(poller: WiredPoller, name: str | os.PathLike[str]) -> ReturnPoint:
     """A local file: an export, a backup or a whole state document; or a backup of this poller in the store by its name,
     with or without its folder.
 
@@ -43,7 +43,7 @@ def find_checkpoint(poller: WiredPoller, name: str | os.PathLike[str]) -> Origin
     return find_backup(poller, name if name.startswith("backups/") else operator.backups + name, typed=name)
 
 
-def find_backup(poller: WiredPoller, backup: str, *, typed: str | None = None) -> Origin:
+def find_backup(poller: WiredPoller, backup: str, *, typed: str | None = None) -> ReturnPoint:
     """A backup in the store, by its whole name; `typed`: as an operator called it. Raises: as `find_checkpoint`."""
     operator = operator_of(poller, KIND)
     found = operator.store.read(backup)
@@ -55,12 +55,12 @@ def find_backup(poller: WiredPoller, backup: str, *, typed: str | None = None) -
     return _read(operator, found.body, location=f"backup {backup}", app=poller.app_name)
 
 
-def read_checkpoint(poller: WiredPoller, body: bytes, *, location: str) -> Origin:
+def read_checkpoint(poller: WiredPoller, body: bytes, *, location: str) -> ReturnPoint:
     """The checkpoint in these bytes; `location`: where they come from, for people. Raises: WrongArgument."""
     return _read(operator_of(poller, KIND), body, location=location, app=poller.app_name)
 
 
-def _read(operator: Operator, body: bytes, *, location: str, app: str) -> Origin:
+def _read(operator: Operator, body: bytes, *, location: str, app: str) -> ReturnPoint:
     try:
         return read_origin(body, location=location, app=app, now=operator.file.clock.now())
     except StateCorrupt as error:
@@ -95,7 +95,7 @@ class Restore(Change):
     Raises: WrongArgument (`token_at_least`).
     """
 
-    origin: Origin
+    origin: ReturnPoint
     rebind: bool = False
     token_at_least: int = 0
 

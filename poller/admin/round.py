@@ -21,7 +21,7 @@ from poller.admin.quick import QuickLooks
 from poller.admin.status import PollerStatus
 from poller.admin.wired import WiredPoller, database_of
 from poller.errors import PollerError, SourceUnavailable, StoreError
-from poller.model.memory import Seen, kept
+from poller.model.memory import PollerMemory, kept
 from poller.model.view import PollerFacts, PollerLimits
 from poller.observability.otel import recorded
 from poller.ports import Runtime, StateStore
@@ -201,7 +201,7 @@ class AppHealth:
                 before = self._memory.read()
         except StoreError as error:  # nothing can be said of any poller, and none of them works
             return self._of([failed(self._app.app_name, name, error, began).judged()[0] for name in names], began)
-        found, seen, kept_of = list[PollerStatus](), dict[str, Seen](), dict[str, Seen]()
+        found, seen, kept_of = list[PollerStatus](), dict[str, PollerMemory](), dict[str, PollerMemory]()
         for name, looked in self._looks.all(self._app, names).items():
             status, seen[name] = looked.judged(before.get(name))
             found.append(status)
@@ -213,7 +213,7 @@ class AppHealth:
         read = [one.seen_at for one in found if one.seen_at is not None]
         return self._of(found, max(read, default=began))
 
-    def remembered(self) -> Mapping[str, Seen]:
+    def remembered(self) -> Mapping[str, PollerMemory]:
         """What looks remember of each poller; nothing if the store does not say. Raises: ConfigError."""
         with suppress(StoreError), self._lock:
             return self._memory.read()

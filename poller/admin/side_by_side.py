@@ -32,7 +32,7 @@ SILENCES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Look(Generic[_T]):
+class Inquiry(Generic[_T]):
     """What is to be found out about one poller.
 
     Attributes:
@@ -58,7 +58,7 @@ class _Ended(Generic[_T]):
 
 
 def side_by_side(
-    looks: Sequence[Look[_T]],
+    looks: Sequence[Inquiry[_T]],
     *,
     connections: int,
     patience: float = PATIENCE,
@@ -76,7 +76,7 @@ def side_by_side(
 
 class _Round(Generic[_T]):
     def __init__(
-        self, looks: Sequence[Look[_T]], per_database: int, patience: float, monotonic: Callable[[], float]
+        self, looks: Sequence[Inquiry[_T]], per_database: int, patience: float, monotonic: Callable[[], float]
     ) -> None:
         self._looks = looks
         self._per_database = per_database

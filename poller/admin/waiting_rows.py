@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from poller.admin.refusals import Refused
-from poller.model.aside import parking_ended, waiting
+from poller.model.aside import after_reset, waiting
 from poller.model.document import State
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS
 
@@ -29,7 +29,7 @@ def no_longer_tried(name: str, before: State, after: State) -> list[str]:
     """A note on rows that were retried automatically, and after a change wait for a person (failures.md, rule
     10)."""
     waits = {row.id for row in after.quarantine}
-    count = sum(1 for row in parking_ended(before).aside if row.id in waits)
+    count = sum(1 for row in after_reset(before).aside if row.id in waits)
     if not count:
         return []
     rows = "The row that is aside is" if count == 1 else f"The {count} rows that are aside are"

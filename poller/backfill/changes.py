@@ -11,7 +11,7 @@ from poller.admin.change_result import ChangedPart, ChangeOutput
 from poller.admin.changes import Changes
 from poller.admin.effects import NOTHING
 from poller.admin.pausing import Cancel, Pause, Resume, Waiting, await_worker
-from poller.admin.request import Request
+from poller.admin.request import ChangeOptions
 from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
 from poller.backfill.wired import Application
@@ -66,7 +66,7 @@ def pause(
 
     Raises: ConfigError (no backfill of that name, or none of a configured poller), and as `Poller.pause`.
     """
-    return _by_name(app, name, "pause", Request(reason=reason, by=by, dry_run=dry_run, file=str(app.path)))
+    return _by_name(app, name, "pause", ChangeOptions(reason=reason, by=by, dry_run=dry_run, file=str(app.path)))
 
 
 def cancel(
@@ -80,7 +80,7 @@ def cancel(
 ) -> ChangeOutput:
     """Pause a backfill and stop the handlers that run for it now. Arguments and errors: as `pause`; `wait`: as of
     `Poller.cancel`."""
-    request = Request(reason=reason, by=by, dry_run=dry_run, file=str(app.path))
+    request = ChangeOptions(reason=reason, by=by, dry_run=dry_run, file=str(app.path))
     return _by_name(app, name, "cancel", request, wait=wait)
 
 
@@ -89,10 +89,10 @@ def resume(
 ) -> ChangeOutput:
     """Take back the pause or halt of a backfill, or of one part. No worker takes it up: `notes` say which command does.
     Arguments and errors: as `pause`."""
-    return _by_name(app, name, "resume", Request(reason=reason, by=by, dry_run=dry_run, file=str(app.path)))
+    return _by_name(app, name, "resume", ChangeOptions(reason=reason, by=by, dry_run=dry_run, file=str(app.path)))
 
 
-def _by_name(app: Application, name: str, kind: Kind, request: Request, *, wait: bool = True) -> ChangeOutput:
+def _by_name(app: Application, name: str, kind: Kind, request: ChangeOptions, *, wait: bool = True) -> ChangeOutput:
     backfills = Backfills(app)
     documents = backfills.named(name)
     if not documents:
@@ -113,7 +113,7 @@ class BackfillChanges:
     Raises: ConfigError, for a source that cannot be made; WrongArgument (`reason`).
     """
 
-    def __init__(self, backfills: Backfills, documents: Sequence[Document], kind: Kind, request: Request) -> None:
+    def __init__(self, backfills: Backfills, documents: Sequence[Document], kind: Kind, request: ChangeOptions) -> None:
         self.change: Change = {"pause": PausePart, "cancel": CancelPart, "resume": ResumePart}[kind]()
         words = backfills.command(documents[0]) if kind == "resume" else None
         if words is not None:

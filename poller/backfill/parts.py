@@ -18,7 +18,7 @@ from poller.errors import FingerprintMismatch
 from poller.lease.state_file import Conflict
 from poller.model import transitions
 from poller.model.changes import created, to_resume
-from poller.model.document import Change, State
+from poller.model.document import OperatorChange, State
 from poller.model.fingerprint import differences
 from poller.model.part_names import FINISHED
 from poller.model.stamps import stamp
@@ -161,7 +161,7 @@ class Part:
         copy = self.operator.look()
         worn = copy.state.delivery.attempts >= self.poller.options.max_attempts and self.operator.busy(copy) is None
 
-        def resumed(state: State, change: Change, now: datetime) -> State:
+        def resumed(state: State, change: OperatorChange, now: datetime) -> State:
             after = to_resume(state, change, now)
             # The lease of one that died has ended; to leave it there would let it begin again with this write.
             return (
@@ -207,7 +207,7 @@ def _them(count: int) -> str:
     return "it" if count == 1 else "them"
 
 
-def _finished(state: State, change: Change, now: datetime) -> State:
+def _finished(state: State, change: OperatorChange, now: datetime) -> State:
     metadata = {**state.checkpoint.metadata, FINISHED: stamp(now)}
     done = to_resume(state, change, now)
     return done.model_copy(update={"checkpoint": done.checkpoint.model_copy(update={"metadata": metadata})})

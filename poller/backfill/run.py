@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class BackfillRequest:
     """What is asked for; meaning and defaults as of `Poller.backfill`. `file`: the configuration file, for the commands
     in results and errors."""
 
@@ -57,12 +57,12 @@ class Request:
 
     def command(self, *words: str) -> str:
         """A command line to copy."""
-        return admin.Request(file=self.file).command(*words)
+        return admin.ChangeOptions(file=self.file).command(*words)
 
 
 def backfill(
     poller: LivePoller,
-    request: Request,
+    request: BackfillRequest,
     *,
     taken: Collection[str] = (),
     handler: Handler | None = None,
@@ -91,7 +91,7 @@ class Backfill:
     Raises: WrongArgument, FingerprintMismatch, ConfigError, SourceError, StoreError.
     """
 
-    def __init__(self, poller: LivePoller, request: Request, *, taken: Collection[str] = ()) -> None:
+    def __init__(self, poller: LivePoller, request: BackfillRequest, *, taken: Collection[str] = ()) -> None:
         self.poller = poller
         self.request = request
         self.pending: tuple[int, bool] | None = None

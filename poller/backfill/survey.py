@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from poller import once
 from poller.admin.look import look as look_at_poller
-from poller.admin.side_by_side import Look, side_by_side
+from poller.admin.side_by_side import Inquiry, side_by_side
 from poller.admin.status import PollerStatus
 from poller.admin.wired import database_of, gives_sign_of_life
 from poller.backfill.documents import Document
@@ -16,7 +16,7 @@ from poller.backfill.listing import Backfills
 from poller.backfill.status import BackfillStatus, look
 from poller.backfill.wired import LivePoller
 from poller.errors import SourceUnavailable, StoreError
-from poller.model.memory import Seen
+from poller.model.memory import PollerMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def survey(
     named: Sequence[Document] = (),
     *,
     connections: int = 1,
-    seen: dict[str, Seen] | None = None,
+    seen: dict[str, PollerMemory] | None = None,
     beside: str | None = None,
 ) -> Survey:
     """The status of each, several at a time: one database that does not answer delays no other.
@@ -86,12 +86,12 @@ def survey(
     )
 
 
-def _of_poller(poller: LivePoller, seen: dict[str, Seen] | None, beside: str | None) -> Look[PollerStatus]:
+def _of_poller(poller: LivePoller, seen: dict[str, PollerMemory] | None, beside: str | None) -> Inquiry[PollerStatus]:
     def ask(silent: SourceUnavailable | None = None) -> PollerStatus:
         with poller.alone():
             return look_at_poller(poller, silent=silent, seen=seen, beside=beside)
 
-    return Look(
+    return Inquiry(
         database_of(poller),
         ask=ask,
         spare=ask,
@@ -100,10 +100,10 @@ def _of_poller(poller: LivePoller, seen: dict[str, Seen] | None, beside: str | N
     )
 
 
-def _of_group(group: Sequence[Document], backfills: Backfills) -> Look[list[BackfillStatus]]:
+def _of_group(group: Sequence[Document], backfills: Backfills) -> Inquiry[list[BackfillStatus]]:
     """One poller's, one after the other: they share its connection."""
     poller = backfills.live(group[0])
-    return Look(
+    return Inquiry(
         database_of(poller),
         ask=lambda: [look(one, backfills) for one in group],
         spare=lambda silent: [look(one, backfills, silent) for one in group],

@@ -20,7 +20,7 @@ from poller.backfill.status import BackfillStatus
 from poller.backfill.survey import Survey, survey
 from poller.backfill.wired import LivePoller
 from poller.errors import PollerError
-from poller.model.memory import Seen
+from poller.model.memory import PollerMemory
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
 
@@ -79,7 +79,7 @@ class Watcher:
         backfills: Backfills,
         named: Sequence[Document] = (),
         *,
-        seen: Mapping[str, Seen] | None = None,
+        seen: Mapping[str, PollerMemory] | None = None,
         clock: Callable[[], float] = time.monotonic,
         utcnow: Callable[[], datetime] = partial(datetime.now, UTC),
     ) -> None:

@@ -25,7 +25,7 @@ _ONLY = "an included file holds [pollers.NAME] and [templates.NAME] only"
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenConfig:
     """A configuration as it is written.
 
     Attributes:
@@ -38,7 +38,7 @@ class Written:
     elsewhere: Mapping[tuple[str, str], str]
 
     @classmethod
-    def read(cls, file: Path, environ: Mapping[str, str], *, text: str | None = None) -> Written:
+    def read(cls, file: Path, environ: Mapping[str, str], *, text: str | None = None) -> WrittenConfig:
         """Read a configuration.
 
         Args:

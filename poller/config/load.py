@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from poller.config.includes import Written
+from poller.config.includes import WrittenConfig
 from poller.config.options import PollerOptions
 from poller.config.problems import at, explain
 from poller.config.sqlite_paths import anchor_state
@@ -97,7 +97,7 @@ def _valid_schedule(text: Any) -> str:
 
 def _read(path: str | os.PathLike[str], environ: Mapping[str, str] | None, text: str | None = None) -> Inherited:
     variables = os.environ if environ is None else environ
-    return Inherited(Written.read(Path(path), variables, text=text), variables)
+    return Inherited(WrittenConfig.read(Path(path), variables, text=text), variables)
 
 
 def _checked(inherited: Inherited, head: Mapping[str, Any], pollers: Any) -> AppConfig:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from poller.config import former
-from poller.config.includes import Written
+from poller.config.includes import WrittenConfig
 from poller.config.relays import UNKNOWN_KEY
 from poller.config.substitution import references
 from poller.config.suggestions import suggestion
@@ -45,18 +45,20 @@ _TYPES = {
 _NO_SUCH_KEY = frozenset({"extra_forbidden", UNKNOWN_KEY})
 
 
-class Origin(Protocol):
+class ConfigFiles(Protocol):
     """The files that a tree was made from."""
 
     @property
-    def written(self) -> Written:
+    def written(self) -> WrittenConfig:
         """What is in them, before substitution."""
 
     def place(self, path: tuple[str, ...]) -> tuple[str, ...]:
         """Where a key stands: a poller has it from its own table, a template or the defaults."""
 
 
-def explain(error: ValidationError, *, origin: Origin | None = None, model: type[BaseModel] = AppConfig) -> ConfigError:
+def explain(
+    error: ValidationError, *, origin: ConfigFiles | None = None, model: type[BaseModel] = AppConfig
+) -> ConfigError:
     """The first problem as a ConfigError; with several, it says how many more there are. What many pollers have from
     one table counts once.
 
@@ -70,7 +72,7 @@ def explain(error: ValidationError, *, origin: Origin | None = None, model: type
     return _error(first, _place(first, (), origin), others, origin, model)
 
 
-def explain_part(error: ValidationError, table: tuple[str, ...], *, origin: Origin) -> ConfigError | None:
+def explain_part(error: ValidationError, table: tuple[str, ...], *, origin: ConfigFiles) -> ConfigError | None:
     """The same for a table at a place of its own, which is not a whole poller: what is missing there, or does not fit
     together, is in the pollers; None if there is no other problem."""
     problems = [
@@ -85,7 +87,7 @@ def explain_part(error: ValidationError, table: tuple[str, ...], *, origin: Orig
 
 
 def _error(
-    problem: ErrorDetails, path: tuple[str, ...], others: int, origin: Origin | None, model: type[BaseModel]
+    problem: ErrorDetails, path: tuple[str, ...], others: int, origin: ConfigFiles | None, model: type[BaseModel]
 ) -> ConfigError:
     key = ".".join(path)
     file = origin.written.file_of(path) if origin is not None else ""
@@ -151,7 +153,7 @@ def _names(model: type[BaseModel]) -> list[str]:
     return sorted(field.alias or name for name, field in model.model_fields.items())
 
 
-def _place(problem: ErrorDetails, table: tuple[str, ...], origin: Origin | None) -> tuple[str, ...]:
+def _place(problem: ErrorDetails, table: tuple[str, ...], origin: ConfigFiles | None) -> tuple[str, ...]:
     """Where the key is in the file: a value that a poller has from a template or [defaults] is at fault there."""
     path = (*table, *(str(part) for part in problem["loc"]))
     if "key" in (ctx := problem.get("ctx") or {}):

@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from poller.config.includes import Written
+from poller.config.includes import WrittenConfig
 from poller.config.problems import at, explain_part
 from poller.config.sqlite_paths import anchor
 from poller.config.substitution import substitute
@@ -37,7 +37,7 @@ DEFAULTS = ("defaults",)
 class Inherited:
     """A configuration that yields each poller whole, with its settings in place."""
 
-    def __init__(self, written: Written, environ: Mapping[str, str]) -> None:
+    def __init__(self, written: WrittenConfig, environ: Mapping[str, str]) -> None:
         self.written = written
         self._environ = environ
         self._folder = written.file.resolve().parent

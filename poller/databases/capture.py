@@ -39,7 +39,7 @@ Standing = Literal["absent", "installed", "damaged", "removed"]
 another table. `removed`: by `--remove`, which kept it."""
 
 
-class Refusal(PollerError):
+class CaptureRefusal(PollerError):
     """A table is not captured as it stands, and nothing was installed or removed."""
 
     exit_code: ClassVar[int] = 3
@@ -50,7 +50,7 @@ class Busy(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CaptureRequest:
     """What a person asks for.
 
     Attributes:
@@ -88,7 +88,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CapturePlan:
     """What installing does to one table.
 
     Attributes:
@@ -120,7 +120,7 @@ class Removed:
     dropped: bool
 
 
-class Change(NamedTuple):
+class ChangeRow(NamedTuple):
     """One row of a change table; `old` and `new` are JSON texts."""
 
     id: int
@@ -145,20 +145,20 @@ class Record:
     key: tuple[str, ...]
     since: int
     replaces: bool
-    rows_of_changes: Iterable[Change]
+    rows_of_changes: Iterable[ChangeRow]
     rows: Iterable[str]
 
 
 class Capture(Protocol):
     """Capture of one table on one connection, which is in autocommit. Each method has transactions of its own."""
 
-    def __init__(self, connection: Connection, wanted: Wanted) -> None: ...
+    def __init__(self, connection: Connection, wanted: CaptureRequest) -> None: ...
 
-    def plan(self) -> Plan:
+    def plan(self) -> CapturePlan:
         """What installing would do; changes nothing. Raises: Refusal; what the driver raises."""
         ...
 
-    def install(self) -> Plan:
+    def install(self) -> CapturePlan:
         """Install, or install again. Raises: Refusal; Busy; what the driver raises; then nothing was installed."""
         ...
 
@@ -233,28 +233,28 @@ def check_columns(what: str, columns: Sequence[str], key: Sequence[str], exclude
     """Raises: Refusal, for a table without a key, with a column that captured rows get, or for columns that are to be
     left out and cannot be."""
     if not key:
-        raise Refusal(
+        raise CaptureRefusal(
             f"{what}: the table has no primary key, so a change could not say which row it is of.",
             next_step="Add a primary key, then run the command again.",
         )
     taken = [name for name in columns if name in RESERVED]
     if taken:
-        raise Refusal(
+        raise CaptureRefusal(
             f"{what}: the table has a column {taken[0]}, a name that captured rows use for themselves.",
             next_step="Rename the column.",
         )
     if unknown := [name for name in excluded if name not in columns]:
-        raise Refusal(
+        raise CaptureRefusal(
             f"{what}: --exclude names {unknown[0]}, and the table has no such column.", next_step="Correct it."
         )
     if kept := [name for name in excluded if name in key]:
-        raise Refusal(
+        raise CaptureRefusal(
             f"{what}: --exclude names {kept[0]}, a column of the key, which every change needs.",
             next_step="Leave it out.",
         )
 
 
-def left_out(wanted: Wanted, before: tuple[str, ...], columns: Iterable[str]) -> tuple[str, ...]:
+def left_out(wanted: CaptureRequest, before: tuple[str, ...], columns: Iterable[str]) -> tuple[str, ...]:
     """The columns that are left out: as wanted, or those of before that are still there."""
     there = set(columns)
     return wanted.excluded if wanted.excluded is not None else tuple(name for name in before if name in there)
@@ -291,14 +291,16 @@ def retyped(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
     return any(now.get(name, of) != of for name, of in before.items())
 
 
-def foreign(what: str, name: str) -> Refusal:
+def foreign(what: str, name: str) -> CaptureRefusal:
     """The refusal where something else has a name that capture needs."""
-    return Refusal(
+    return CaptureRefusal(
         f"{what}: there is a {name} that poller did not make.",
         next_step="Rename it, or drop it, then run the command again.",
     )
 
 
-def not_installed(what: str, poller: str) -> Refusal:
+def not_installed(what: str, poller: str) -> CaptureRefusal:
     """The refusal where no triggers are installed for a poller's table."""
-    return Refusal(f"{what}: the table is not captured.", next_step=f"Install it: poller capture {poller} --install")
+    return CaptureRefusal(
+        f"{what}: the table is not captured.", next_step=f"Install it: poller capture {poller} --install"
+    )

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Inspector
 
 from poller import once
-from poller.databases.pools import Session
+from poller.databases.pools import PooledSession
 
 _T = TypeVar("_T")
 
@@ -48,7 +48,7 @@ def inspector(connection: Connection) -> Inspector:
 
 def place_of(connection: Connection) -> Hashable | None:
     """Where a pool's connection leads; None for any other connection, whose answers are not kept."""
-    session = Session.of(connection)
+    session = PooledSession.of(connection)
     return None if session is None else session.place
 
 

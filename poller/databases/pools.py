@@ -61,7 +61,7 @@ Scoped: TypeAlias = tuple[Scope, str | None]
 _SESSION = "poller_session"
 
 
-class Session:
+class PooledSession:
     """What is known of one session of the server, for as long as it is open.
 
     Attributes:
@@ -71,7 +71,9 @@ class Session:
         facts: what its users learned of this one session.
     """
 
-    def __init__(self, place: Hashable, reading: samplers.Reading | None, timeout: float, *, form: str) -> None:
+    def __init__(
+        self, place: Hashable, reading: samplers.ReadingConnection | None, timeout: float, *, form: str
+    ) -> None:
         self.place = place
         self.reading = reading
         self.timeout = timeout
@@ -82,10 +84,10 @@ class Session:
         self._left: Callable[[], None] | None = None
 
     @staticmethod
-    def of(connection: Connection) -> Session | None:
+    def of(connection: Connection) -> PooledSession | None:
         """The session of a connection that a source uses; None for any other."""
         found = connection.info.get(_SESSION)
-        return found if isinstance(found, Session) else None
+        return found if isinstance(found, PooledSession) else None
 
     def settle(self, connection: Connection) -> None:
         """Keep it with the connection."""
@@ -126,7 +128,7 @@ class Loan:
             kept.
     """
 
-    def __init__(self, connection: Connection, session: Session) -> None:
+    def __init__(self, connection: Connection, session: PooledSession) -> None:
         self.connection = connection
         self.session = session
         self.ended = self.soiled = False
@@ -137,7 +139,7 @@ class _Rest:
     """A connection that rests. `since`: on the monotonic clock."""
 
     connection: Connection
-    session: Session
+    session: PooledSession
     since: float
 
 
@@ -400,7 +402,7 @@ class Pool:
 
     # ----------------------------------------------------------------------------------------------------- lending
 
-    def borrow(self, opened: Callable[[Connection], Session], patience: float) -> Loan:
+    def borrow(self, opened: Callable[[Connection], PooledSession], patience: float) -> Loan:
         """A connection, with its session set up.
 
         Args:
@@ -553,7 +555,7 @@ class Pool:
             before, loan.ended = loan.ended, True
             return not before
 
-    def _lend(self, place: _Place, opened: Callable[[Connection], Session]) -> Loan:
+    def _lend(self, place: _Place, opened: Callable[[Connection], PooledSession]) -> Loan:
         for closed in place.closes:
             _drop(closed)
         rest = place.rest
@@ -597,7 +599,7 @@ def _drop(connection: Connection) -> None:
 def _closed(_: Any, record: Any) -> None:
     """SQLAlchemy closes a connection."""
     session = record.info.pop(_SESSION, None)
-    if isinstance(session, Session):
+    if isinstance(session, PooledSession):
         session.close()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.databases.capture import CAPTURES, SAMPLED, Refusal, run, transaction
+from poller.databases.capture import CAPTURES, SAMPLED, CaptureRefusal, run, transaction
 
 CHANGE_BYTES = 70
 """The bytes that a change takes beside its rows, if the size of a table is estimated."""
@@ -97,7 +97,7 @@ class Pruning:
             run(connection, statement)
         look = sa.inspect(connection)
         if not look.has_table(table.table, schema=table.schema):
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{table}: there is no such table that this database user can see.",
                 next_step="Look at `table` and `schema` of the poller's source.",
             )
@@ -147,7 +147,9 @@ class Pruning:
         with transaction(self._connection, *self._rules.begin):
             through = self._registered(lock=self._rules.lock) if self.captured else 0
             if through is None:
-                raise Refusal(f"{self._named}: it is not a change table any more.", next_step="Run the command again.")
+                raise CaptureRefusal(
+                    f"{self._named}: it is not a change table any more.", next_step="Run the command again."
+                )
             wanted = self._wanted(self._spared(what))
             wanted += [] if after is None else [self._column > after]
             older = self._older(what)

@@ -100,7 +100,7 @@ class Tracker(Remembering, Protocol):
 Maker: TypeAlias = Callable[[Connection], Tracker]
 
 
-class Reading(NamedTuple):
+class ReadingConnection(NamedTuple):
     """A connection that is held for reading, in autocommit.
 
     Attributes:
@@ -153,7 +153,7 @@ class Samplers:
 
     def join(
         self,
-        reading: Reading,
+        reading: ReadingConnection,
         make: Maker,
         connection: Connection,
         *,
@@ -224,11 +224,11 @@ class Samplers:
 
 SHARED = Samplers()
 """This process's."""
-_ALONE = Reading("", "", "", "")
+_ALONE = ReadingConnection("", "", "", "")
 
 
 def join(
-    reading: Reading | None,
+    reading: ReadingConnection | None,
     make: Maker,
     connection: Connection,
     *,

@@ -22,29 +22,29 @@ RESTING = frozenset({"paused", "halted", "backing_off"})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DueState:
     """Where a poller stands. `since`: for `due`, since when, on the store's clock."""
 
     standing: Standing
     since: datetime | None = None
 
 
-def place_of(state: State, *, free: bool, now: datetime, limits: Limits) -> Place:
+def place_of(state: State, *, free: bool, now: datetime, limits: Limits) -> DueState:
     """Where it stands.
 
     Args:
         free: whether its lease may be taken. now: on the store's clock. limits: the poller's.
     """
     if state.control.paused:
-        return Place("paused")
+        return DueState("paused")
     if state.control.halted:
-        return Place("halted")
+        return DueState("halted")
     if not free:
-        return Place("held")
+        return DueState("held")
     if backoff.waits_until(state, now, limits.backoff) is not None:
-        return Place("backing_off")
+        return DueState("backing_off")
     wanted = _tries(state, now, limits)
-    return Place("ready") if wanted is None else Place("due", min(wanted, now))
+    return DueState("ready") if wanted is None else DueState("due", min(wanted, now))
 
 
 def _tries(state: State, now: datetime, limits: Limits) -> datetime | None:
@@ -55,7 +55,7 @@ def _tries(state: State, now: datetime, limits: Limits) -> datetime | None:
         moments.append(state.delivery.retry_at)
     if state.retrying is not None:  # the process that tried it was killed
         moments.append(state.lease.heartbeat_at or now)
-    row = aside.due(aside.parking_ended(state), now, limits=limits)
+    row = aside.due(aside.after_reset(state), now, limits=limits)
     if row is not None:
         moments.append(row.retry_at or row.since or now)
     return min(moments, default=None)

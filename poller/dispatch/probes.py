@@ -22,7 +22,7 @@ from typing import Literal, Protocol
 from poller.model.document import State
 from poller.ports import Bound, Runtime, Source, Task
 from poller.sources import SqlSource
-from poller.sources.probing import Lookout, NoAnswer, Prepared
+from poller.sources.probing import NoAnswer, Prepared, RowProbe
 from poller.tick.result import is_held_back
 
 logger = logging.getLogger("poller")
@@ -71,7 +71,7 @@ class Prober(Protocol):
 class _Database:
     """One database, while it is asked."""
 
-    lookout: Lookout
+    lookout: RowProbe
     task: Task | None = None
     passed_over: bool = False
     """True if the last round found no connection to it."""
@@ -117,7 +117,7 @@ class DatabaseProber:
         database = self._databases.get(url)
         if database is None:
             database = self._databases[url] = _Database(
-                Lookout(group[0][1].subject, TIMEOUT, timedelta(seconds=LONGEST))
+                RowProbe(group[0][1].subject, TIMEOUT, timedelta(seconds=LONGEST))
             )
         elif database.hangs:
             return None, {}

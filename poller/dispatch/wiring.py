@@ -17,7 +17,7 @@ from poller.errors import ConfigError, StoreError
 from poller.journal.configurations import Configurations
 from poller.model import queue_host
 from poller.model.finding import Finding, error, ok
-from poller.model.queue_host import Refusal
+from poller.model.queue_host import QueueRefusal
 from poller.ports import ListingStore
 
 if TYPE_CHECKING:
@@ -91,12 +91,14 @@ def threads_of(environ: Mapping[str, str]) -> int:
     return threads if threads > 0 else usual
 
 
-def host_refusals(folders: tuple[Path, ...], environ: Mapping[str, str]) -> list[Refusal]:
+def host_refusals(folders: tuple[Path, ...], environ: Mapping[str, str]) -> list[QueueRefusal]:
     """What `host.json` in the first folder that has one says against `mode = "queue"`; where there is none, as if it
     said nothing."""
     _, said = read_host(folders)
     if said is None:
-        return [Refusal("what stands", "is not a JSON object that can be read", "Correct it: the host does not start.")]
+        return [
+            QueueRefusal("what stands", "is not a JSON object that can be read", "Correct it: the host does not start.")
+        ]
     return queue_host.refusals(said, environ, threads=threads_of(environ))
 
 

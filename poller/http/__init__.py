@@ -37,17 +37,17 @@ from poller.http.endpoints import ROUTES, Endpoints, Route
 from poller.http.hosts import Hosts
 from poller.http.keys import Keys
 from poller.http.messages import Answer, Request
-from poller.http.server import HttpServer, Limits
+from poller.http.server import CallerLimits, HttpServer
 from poller.http.serving import endpoints_of, serve
 
 __all__ = [
     "ROUTES",
     "Answer",
+    "CallerLimits",
     "Endpoints",
     "Hosts",
     "HttpServer",
     "Keys",
-    "Limits",
     "Request",
     "Route",
     "endpoints_of",

@@ -64,7 +64,7 @@ class ChangeRequest(BaseModel):
     reason: Annotated[str | None, Field(max_length=LONGEST_WHY)] = None
 
 
-class Pace:
+class RateLimit:
     """So many beginnings a minute.
 
     Args:
@@ -84,7 +84,7 @@ class Pace:
         return 0.0
 
 
-class Changes:
+class PageChanges:
     """Makes the changes that pages ask for, one of a poller at a time.
 
     Args:
@@ -102,7 +102,7 @@ class Changes:
         self._key = key
         self.ticks = Ticks(app)
         self._patience = patience
-        self._pace = Pace(PER_MINUTE, app.runtime.monotonic)
+        self._pace = RateLimit(PER_MINUTE, app.runtime.monotonic)
         self._lock = threading.Lock()
         self._under_way: dict[str, Future[MadeChange]] = {}
         self._ending = False

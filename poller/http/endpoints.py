@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from poller.http.changes import Changes
+from poller.http.changes import PageChanges
 from poller.http.hosts import Hosts
 from poller.http.keys import Keys
-from poller.http.looks import NoAnswer, SharedLook
+from poller.http.looks import LookTimedOut, SharedLook
 from poller.http.messages import FAULT, Answer, Request, answer, answer_with, refusal
 from poller.http.shown import ShownHealth, ShownPoller
 from poller.observability.events import log_failure
@@ -86,7 +86,7 @@ class Endpoints:
         names: Collection[str],
         keys: Keys,
         hosts: Hosts,
-        changes: Changes | None = None,
+        changes: PageChanges | None = None,
         details: DetailLooks | None = None,
     ) -> None:
         self._look = look
@@ -241,7 +241,7 @@ class Endpoints:
         """Raises: _Unknown."""
         try:
             return self._look.take()
-        except NoAnswer:
+        except LookTimedOut:
             raise _Unknown("the state store or a database has not answered in time") from None
         except Exception as error:
             raise _Unknown(f"the health is not known: {type(error).__name__}") from error

@@ -25,7 +25,7 @@ SHARE, LONGEST = 2.0, 20.0
 take all of a process's time."""
 
 
-class NoAnswer(Exception):
+class LookTimedOut(Exception):
     """The look has not ended in time. It goes on, and no other is begun before it ends or is forgotten."""
 
 
@@ -83,7 +83,7 @@ class SharedLook(Generic[T]):
                 return last.result()  # it ended this moment, or raised a TimeoutError of its own
             before = self._serving()
             if before is None:
-                raise NoAnswer from None
+                raise LookTimedOut from None
             return before[1]
 
     def _serving(self) -> tuple[float, T] | None:

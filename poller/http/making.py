@@ -19,7 +19,7 @@ from poller.admin.quarantine.choice import Choice
 from poller.admin.quarantine.discard import Discard
 from poller.admin.quarantine.replay import NotHandedOver, replay
 from poller.admin.refusals import Refused, WrongArgument
-from poller.admin.request import Request
+from poller.admin.request import ChangeOptions
 from poller.app import App, Named
 from poller.errors import (
     CommitError,
@@ -120,8 +120,8 @@ _MAKERS: Mapping[Kind, Callable[[App, WantedChange], MadeChange]] = {
 }
 
 
-def _request(app: App, wanted: WantedChange) -> Request:
-    return Request(by=wanted.by, reason=wanted.reason, file=str(app.path))
+def _request(app: App, wanted: WantedChange) -> ChangeOptions:
+    return ChangeOptions(by=wanted.by, reason=wanted.reason, file=str(app.path))
 
 
 def _row(wanted: WantedChange) -> Choice:

@@ -33,7 +33,7 @@ _PLACE_EVERY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CallerLimits:
     """What callers may use.
 
     Attributes:
@@ -52,10 +52,12 @@ class Limits:
 class HttpServer:
     """Serves until it is closed. What goes wrong with a caller ends that caller's connection and nothing else."""
 
-    def __init__(self, answer: Callable[[Request], Answer], address: Address, limits: Limits | None = None) -> None:
+    def __init__(
+        self, answer: Callable[[Request], Answer], address: Address, limits: CallerLimits | None = None
+    ) -> None:
         """Raises: ConfigError, where nothing can listen at the address."""
         self._answer = answer
-        self._limits = limits or Limits()
+        self._limits = limits or CallerLimits()
         self._address = address
         self._listener = address.listen(WAITING)
         self._listener.setblocking(False)

@@ -11,13 +11,13 @@ from poller.admin.health import Health, PollerHealth
 from poller.app import App
 from poller.errors import ConfigError
 from poller.http.addresses import read_address
-from poller.http.changes import Changes
+from poller.http.changes import PageChanges
 from poller.http.endpoints import Endpoints
 from poller.http.hosts import Hosts, listed_hosts
 from poller.http.keys import TOKEN, ChangesKey, Keys, as_changes_key, read_changes_key, read_token
 from poller.http.looks import SharedLook
 from poller.http.page.detail_looks import details_of
-from poller.http.server import HttpServer, Limits
+from poller.http.server import CallerLimits, HttpServer
 from poller.http.shown import ShownHealth, shown_health
 from poller.ports import Runtime
 from poller.runtime import SystemRuntime
@@ -67,7 +67,7 @@ def endpoints_of(
     if app is not None:
         app.import_parts()
     shared = SharedLook(look, kept=KEPT, now=runtime.monotonic)
-    offered = None if app is None or changes is None else Changes(app, changes)
+    offered = None if app is None or changes is None else PageChanges(app, changes)
     details = None if app is None else details_of(app)
     return Endpoints(shared, {*configured, *unmade}, keys, hosts, offered, details)
 
@@ -89,7 +89,7 @@ def serve(
     changes_key_file: Path | None = None,
     changes_key: str | None = None,
     environ: Mapping[str, str] | None = None,
-    limits: Limits | None = None,
+    limits: CallerLimits | None = None,
 ) -> Iterator[HttpServer]:
     """Serve an application's endpoints while the context lasts.
 

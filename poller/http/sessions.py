@@ -31,7 +31,7 @@ _TOKEN = re.compile(r"(?P<until>[1-9][0-9]{0,11})\.(?P<hash>[0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class PageSession:
     """What a page needs, so that it may ask for changes.
 
     Attributes:
@@ -53,7 +53,7 @@ class Sessions:
         self._key = key.derived("poller: sessions of the status page, 1")
         self._now = now
 
-    def begin(self, request: Request) -> Session:
+    def begin(self, request: Request) -> PageSession:
         """For the answer to a page's request. A browser keeps the session that it has, so that two tabs work."""
         session = _session(request) or secrets.token_urlsafe(32)
         until = int((self._now() + VALID).timestamp())
@@ -61,7 +61,7 @@ class Sessions:
         cookie = f"{COOKIE}={session}; Path={place[0] if place else PATH}; HttpOnly; SameSite=Strict"
         if not all(map(names_loopback, request.values("host"))):
             cookie += "; Secure"
-        return Session(f"{until}.{self._hash(session, until)}", (("Set-Cookie", cookie),))
+        return PageSession(f"{until}.{self._hash(session, until)}", (("Set-Cookie", cookie),))
 
     def allow(self, request: Request) -> bool:
         """True if a change is asked for by a page that we served to this very session, not too long ago."""

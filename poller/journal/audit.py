@@ -23,7 +23,7 @@ from poller.errors import StoreError
 from poller.journal.background import BackgroundWriter
 from poller.model import backoff
 from poller.model.changes import CREATED, SEEN, summary
-from poller.model.document import Change, State
+from poller.model.document import OperatorChange, State
 from poller.model.limits import LONGEST_LINE, LONGEST_NAME, NotBoundedJson, read_json
 from poller.model.redact import error_line
 from poller.model.stamps import stamp
@@ -97,7 +97,7 @@ class AuditTrail:
         self._looks_at = now + LOOK_AGAIN
         change = state.control.last_change
         if change is None:
-            change = Change(
+            change = OperatorChange(
                 id=self._runtime.new_id(), kind=SEEN, by=by[:LONGEST_NAME], at=self._now(), after=summary(state)
             )
         self._copied = change.id
@@ -128,14 +128,14 @@ class AuditTrail:
         """The next tick looks again whether there is a trail: a rule may have deleted it meanwhile."""
         self._looks_at = float("-inf")
 
-    def copy(self, change: Change | None) -> None:
+    def copy(self, change: OperatorChange | None) -> None:
         """Copy the newest change out of the document, if this process has not seen to that. As `add`."""
         if change is None or change.id == self._copied:
             return
         if self._put(lambda: self.copy_now(change), change.record()):
             self._copied = change.id
 
-    def copy_now(self, change: Change) -> None:
+    def copy_now(self, change: OperatorChange) -> None:
         """Copy a change unless it stands here already; one that only shows that there was a document, unless anything
         does. Raises: StoreUnavailable, StoreDenied."""
         if change.kind in (CREATED, SEEN) and self.name in self._store.names(self.name):

@@ -113,7 +113,7 @@ class Heartbeat:
             wake, self._wake = self._wake, self._runtime.event()
             wake.set()
 
-    def expect_no_end(self) -> None:
+    def clear_deadline(self) -> None:
         """From now on only requests to the store are made, and each has a limit of its own: however many there are, the
         owner makes progress."""
         self.expect_page(float("inf"))

@@ -220,7 +220,7 @@ def follow(state: State, row: RowFacts, *, at: int, now: datetime) -> State:
     return _moved(state, aside=entry)
 
 
-def condemn(state: State, row: RowFacts, *, at: int | None, now: datetime) -> State:
+def reject(state: State, row: RowFacts, *, at: int | None, now: datetime) -> State:
     """The handler rejected the row: it waits for a person (failures 5). Its record stands."""
     entry = _entry(state, row, at=at, now=now, failures=1)
     return _moved(state, quarantine=entry)
@@ -256,7 +256,7 @@ def delivered(state: State, rows: int) -> State:
     return at_once(state.model_copy(update={"delivered": state.delivered + rows}) if state.aside else state)
 
 
-def parking_ended(state: State) -> State:
+def after_reset(state: State) -> State:
     """What was aside before a reset waits for a person (failures 10), whichever version made that reset."""
     stale = tuple(row for row in state.aside if not _is_current(state, row))
     if not stale:
@@ -308,7 +308,7 @@ def not_tried(state: State) -> State:
     return state.model_copy(update={"retrying": None})
 
 
-def worked(state: State, id_: str) -> State:
+def remove(state: State, id_: str) -> State:
     """The row was delivered. What the document says failed last is forgotten, unless the pending batch fails too: on a
     quiet table no commit would do it."""
     state = not_tried(without(state, [id_]))
@@ -356,7 +356,7 @@ def to_quarantine(state: State, row: WaitingRow) -> State:
     return _moved(state, quarantine=row.model_copy(update={"retry_at": None, "behind": False}))
 
 
-def killed(state: State, *, limits: Limits, jitter: float, now: datetime) -> State:
+def count_interrupted_try(state: State, *, limits: Limits, jitter: float, now: datetime) -> State:
     """As the next owner finds it: an attempt that was begun and never ended failed. That owner hands over a batch
     before it tries anything again (failures 5)."""
     if state.retrying is None:

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 from poller.model import transitions
 from poller.model.cursor import Cursor
-from poller.model.document import Change, State
+from poller.model.document import OperatorChange, State
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, SourceDescription
 from poller.model.limits import LONGEST_NAME
 
-Transition: TypeAlias = Callable[[State, Change, datetime], State]
+Transition: TypeAlias = Callable[[State, OperatorChange, datetime], State]
 
 CREATED = "created"
 """The kind of the record that the PUT which creates a document carries. It is not an operator's change: it shows
@@ -27,17 +27,17 @@ _OPERATORS = "operator/"
 
 def created(state: State, *, identity: str, by: str, now: datetime) -> State:
     """A first document with the record of its creation."""
-    record = Change(id=identity, kind=CREATED, by=by[:LONGEST_NAME], at=now, after=summary(state))
+    record = OperatorChange(id=identity, kind=CREATED, by=by[:LONGEST_NAME], at=now, after=summary(state))
     return state.model_copy(update={"control": state.control.model_copy(update={"last_change": record})})
 
 
-def operators_change(state: State) -> Change | None:
+def operators_change(state: State) -> OperatorChange | None:
     """The newest change by an operator that the document names; None if there is none."""
     change = state.control.last_change
     return None if change is None or change.kind == CREATED else change
 
 
-def keep(state: State, change: Change, *, ttl: float, now: datetime) -> State:
+def keep(state: State, change: OperatorChange, *, ttl: float, now: datetime) -> State:
     """The lease is kept for this change's operator, and no worker starts for `ttl` seconds (protocol 11)."""
     owner_id = f"{_OPERATORS}{change.by[: LONGEST_NAME - 32]}/{change.id[:8]}"
     return transitions.hold(state, owner_id=owner_id, ttl=ttl, now=now)
@@ -60,12 +60,12 @@ def kept_by(state: State) -> str | None:
     return None
 
 
-def to_pause(state: State, change: Change, now: datetime) -> State:
+def to_pause(state: State, change: OperatorChange, now: datetime) -> State:
     """What `pause` does to a state."""
     return transitions.pause(state, by=change.by, reason=change.reason, change=change, now=now)
 
 
-def to_cancel(state: State, change: Change, now: datetime) -> State:
+def to_cancel(state: State, change: OperatorChange, now: datetime) -> State:
     """What `cancel` does to a state. A lease reserved by an operator has no worker: then it is a pause."""
     if kept_by(state) is not None:
         return to_pause(state, change, now)
@@ -79,7 +79,7 @@ def cancelled_worker(state: State) -> str | None:
     return lease.owner_id if waits else None
 
 
-def to_resume(state: State, change: Change, now: datetime) -> State:
+def to_resume(state: State, change: OperatorChange, now: datetime) -> State:
     """What `resume` does to a state."""
     return transitions.resume(state, change=change, now=now)
 
@@ -87,7 +87,7 @@ def to_resume(state: State, change: Change, now: datetime) -> State:
 def to_reset(cursor: Cursor | None, source: SourceDescription | None, *, token_at_least: int = 0) -> Transition:
     """What `reset` does to a state. `token_at_least`: for its fencing token."""
 
-    def reset(state: State, change: Change, now: datetime) -> State:
+    def reset(state: State, change: OperatorChange, now: datetime) -> State:
         moved = transitions.reset(state, cursor=cursor, change=change, now=now)
         if moved.lease.fencing_token < token_at_least:
             lease = moved.lease.model_copy(update={"fencing_token": token_at_least})
@@ -114,7 +114,7 @@ def not_freeing(transition: Transition) -> Transition:
     """The same for a lease whose release does not count: an older copy put back by hand, or a release that was applied
     late. A write with a new timestamp would free it while its owner may still be at work."""
 
-    def careful(state: State, change: Change, now: datetime) -> State:
+    def careful(state: State, change: OperatorChange, now: datetime) -> State:
         after = transition(state, change, now)
         fenced = after.lease.fencing_token != state.lease.fencing_token
         return after if fenced else after.model_copy(update={"lease": state.lease})
@@ -126,7 +126,7 @@ def freeing(transition: Transition) -> Transition:
     """The same for a lease that expired without a release: its owner is gone, or must not write any more. A write that
     left it there would make all workers wait for it once more."""
 
-    def clear(state: State, change: Change, now: datetime) -> State:
+    def clear(state: State, change: OperatorChange, now: datetime) -> State:
         after = transition(state, change, now)
         unchanged = after.lease.owner_id is not None and after.lease.owner_id == state.lease.owner_id
         return transitions.freed(after, now=now) if unchanged else after

@@ -17,7 +17,7 @@ from poller.errors import StateCorrupt
 from poller.model import aside, transitions
 from poller.model.changes import bound_to
 from poller.model.cursor import Cursor
-from poller.model.document import Change, State, decode
+from poller.model.document import OperatorChange, State, decode
 from poller.model.documented import Documented
 from poller.model.fingerprint import SourceDescription
 from poller.model.limits import HIGHEST_COUNT, HIGHEST_TOKEN, NotBoundedJson, read_json
@@ -57,7 +57,7 @@ class CheckpointExport(Documented):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ReturnPoint:
     """A checkpoint to go back to.
 
     Attributes:
@@ -89,7 +89,7 @@ def export_of(state: State, *, app: str, now: datetime) -> CheckpointExport:
     )
 
 
-def read_origin(body: bytes, *, location: str, app: str, now: datetime) -> Origin:
+def read_origin(body: bytes, *, location: str, app: str, now: datetime) -> ReturnPoint:
     """A checkpoint from the bytes of an export, a backup or a state document.
 
     Raises: StateCorrupt, naming `location`, for anything else.
@@ -116,10 +116,10 @@ def read_origin(body: bytes, *, location: str, app: str, now: datetime) -> Origi
             raise StateCorrupt(
                 f"The {location} cannot be restored: its {name} must be at most {HIGHEST_TOKEN}.", document=location
             )
-    return Origin(export, state, location)
+    return ReturnPoint(export, state, location)
 
 
-def begin(poller_name: str, source: SourceDescription, origin: Origin, *, now: datetime) -> State:
+def begin(poller_name: str, source: SourceDescription, origin: ReturnPoint, *, now: datetime) -> State:
     """The state that replaces a missing or unreadable document, before `restore`: the whole kept one, else an empty
     one. Rows that wait under another poller's name stay there: their records are kept under that name."""
     if origin.document is None:
@@ -131,7 +131,13 @@ def begin(poller_name: str, source: SourceDescription, origin: Origin, *, now: d
 
 
 def restore(
-    state: State, origin: Origin, *, source: SourceDescription, token_at_least: int, change: Change, now: datetime
+    state: State,
+    origin: ReturnPoint,
+    *,
+    source: SourceDescription,
+    token_at_least: int,
+    change: OperatorChange,
+    now: datetime,
 ) -> State:
     """A reset to a kept checkpoint, with the other things that a reset changes: the pending batch and the halt. What
     waits is what `state` lists: rows that only the kept document lists were delivered or settled since."""
@@ -164,7 +170,7 @@ def restore(
     return moved.model_copy(update=updates)
 
 
-def clone(state: State, origin: State, *, change: Change, now: datetime) -> State:
+def clone(state: State, origin: State, *, change: OperatorChange, now: datetime) -> State:
     """The checkpoint and the source of another poller's document, under this document's token, which grows. Rows that
     wait there stay there: their records are kept under that poller's name."""
     moved = transitions.reset(state, cursor=origin.checkpoint.cursor, change=change, now=now)
@@ -180,7 +186,7 @@ def clone(state: State, origin: State, *, change: Change, now: datetime) -> Stat
     return moved.model_copy(update={"checkpoint": checkpoint, **belongs})
 
 
-def undoes(state: State, origin: Origin) -> bool:
+def undoes(state: State, origin: ReturnPoint) -> bool:
     """True if going back to `origin` only undoes the document's last reset.
 
     Then the rows in between were delivered (or knowingly skipped) before that reset: none is skipped now.

@@ -185,7 +185,7 @@ class Delivery(_Part):
     lanes: LanesDone | None = None
 
 
-class Change(_Part):
+class OperatorChange(_Part):
     """An operator's change, kept in the document that it changed until the next writer has copied it to the audit
     trail, idempotent by `id` (protocol 11).
 
@@ -222,7 +222,7 @@ class Control(_Part):
     by: Name | None = None
     reason: Reason | None = None
     at: Stamp | None = None
-    last_change: Change | None = None
+    last_change: OperatorChange | None = None
     cancelled: Count | None = None
 
 

@@ -135,7 +135,7 @@ def plan(
     sorted_ = _Sorted(state, within, reach, limits, space=space)
     suspect = 0
     if standing is not None:
-        standing = window.killed(standing)
+        standing = window.count_interrupted_try(standing)
         suspect = reach[standing.suspect.place]
     elif entering and state.delivery.attempts >= limits.max_attempts and window.searchable(rows):
         within = window.searchable(rows)
@@ -277,7 +277,7 @@ def _gone(listed: Iterable[WaitingRow], rows: Sequence[RowFacts], reach: Reach) 
 def begun(state: State, chosen: Plan) -> State:
     """The PUT before the call: older versions are dropped, and the window names the piece. Failures are counted again
     for another suspect."""
-    state = aside.without(aside.parking_ended(state), chosen.drops)
+    state = aside.without(aside.after_reset(state), chosen.drops)
     former = window.standing(state)
     if chosen.window is None:
         return state if state.delivery.window is None else window.stored(state, None)

@@ -17,7 +17,7 @@ CLOSE = 60.0
 """Seconds: two looks so close to each other say when a number came that only the second one saw."""
 
 
-class Seen(BaseModel):
+class PollerMemory(BaseModel):
     """What looks remember of a poller; moments by the store's clock.
 
     Attributes:
@@ -33,12 +33,12 @@ class Seen(BaseModel):
     above_since: Stamp | None = None
     unborn_since: Stamp | None = None
 
-    def until(self, now: datetime) -> Seen:
+    def until(self, now: datetime) -> PollerMemory:
         """Without what would lie ahead: it was written by a clock that was wrong."""
         ahead = [name for name, at in self if at is not None and is_ahead(at, now)]
         return self.model_copy(update=dict.fromkeys(ahead)) if ahead else self
 
-    def for_others(self) -> Seen:
+    def for_others(self) -> PollerMemory:
         """What may pass from one process to another: never when no row could be read, since that makes rows less late,
         and a store may hold what others wrote."""
         return self.model_copy(update={"clear_at": None})
@@ -53,10 +53,10 @@ def is_ahead(at: datetime, now: datetime) -> bool:
     return (at - now).total_seconds() > SLACK
 
 
-def remembered(before: Seen | None, facts: PollerFacts) -> tuple[Seen, PollerFacts]:
+def remembered(before: PollerMemory | None, facts: PollerFacts) -> tuple[PollerMemory, PollerFacts]:
     """What to remember after a check, and its facts with what only the memory says: whether a number is looked at for
     the first time. A document or a database that did not answer changes nothing of it."""
-    seen = (before or Seen()).until(facts.now)
+    seen = (before or PollerMemory()).until(facts.now)
     if facts.config or facts.store or facts.document not in {"there", "none"}:
         return seen, facts
     is_new = seen.clear_at is None and seen.waiting_since is None
@@ -72,17 +72,17 @@ def remembered(before: Seen | None, facts: PollerFacts) -> tuple[Seen, PollerFac
     return seen.model_copy(update=learned), replace(facts, first_look=number and is_new)
 
 
-def kept(seen: Seen, facts: PollerFacts) -> Seen | None:
+def kept(seen: PollerMemory, facts: PollerFacts) -> PollerMemory | None:
     """What of it must outlive this process, since nothing else says it: that rows wait for long whose cursor is a
     number, and that there was no document. None if there is nothing."""
     progress = facts.progress
     untold = facts.age is None and (progress is None or facts.now - progress > timedelta(seconds=CLOSE))
-    found = seen if untold else Seen(unborn_since=seen.unborn_since)
+    found = seen if untold else PollerMemory(unborn_since=seen.unborn_since)
     found = found.for_others()
-    return None if found == Seen() else found
+    return None if found == PollerMemory() else found
 
 
-def _waiting_since(seen: Seen, facts: PollerFacts) -> datetime:
+def _waiting_since(seen: PollerMemory, facts: PollerFacts) -> datetime:
     """The first look that saw a row that may be read, since the last that saw none and since the last progress; that
     look, or the progress, if it was just before."""
     since, progress = seen.waiting_since, facts.progress

@@ -9,7 +9,7 @@ from poller.model.document import State
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class TableReader:
     """A poller or backfill that reads a table by a number.
 
     Attributes:
@@ -24,7 +24,7 @@ class Reader:
     waiting: frozenset[int] = frozenset()
 
 
-def reader_of(name: str, state: State, *, unique: bool, begins: str | None = None) -> Reader:
+def reader_of(name: str, state: State, *, unique: bool, begins: str | None = None) -> TableReader:
     """The reader that a state document is of.
 
     Args:
@@ -35,11 +35,11 @@ def reader_of(name: str, state: State, *, unique: bool, begins: str | None = Non
     cursor = state.checkpoint.cursor
     waiting = frozenset(int(row.cursor.value) for row in (*state.aside, *state.quarantine))
     if cursor is None:
-        return Reader(name, None if begins is None else int(begins) - 1, waiting)
+        return TableReader(name, None if begins is None else int(begins) - 1, waiting)
     whole = unique and cursor.tiebreaker is not None
-    return Reader(name, int(cursor.value) - (0 if whole else 1), waiting)
+    return TableReader(name, int(cursor.value) - (0 if whole else 1), waiting)
 
 
-def limit_of(readers: Iterable[Reader]) -> Reader:
+def limit_of(readers: Iterable[TableReader]) -> TableReader:
     """The reader that is the farthest behind. At least one must be given."""
     return min(readers, key=lambda one: (one.done is not None, one.done or 0, one.name))

@@ -28,7 +28,7 @@ EXAMPLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class QueueRefusal:
     """What would not work. `key`: in host.json; `next_step`: what to do."""
 
     key: str
@@ -36,7 +36,7 @@ class Refusal:
     next_step: str
 
 
-def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: int) -> list[Refusal]:
+def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: int) -> list[QueueRefusal]:
     """What would not work.
 
     Args:
@@ -45,7 +45,7 @@ def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: in
     found = []
     if not isinstance(host.get("extensionBundle"), Mapping):
         found.append(
-            Refusal(
+            QueueRefusal(
                 "extensionBundle",
                 "is missing: without it the host knows no queue trigger",
                 '"extensionBundle": {"id": "Microsoft.Azure.Functions.ExtensionBundle", "version": "[4.*, 5.0.0)"}',
@@ -54,7 +54,7 @@ def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: in
     encoding = _setting(host, environ, (*QUEUES, "messageEncoding"), "base64")
     if str(encoding).lower() != "base64":
         found.append(
-            Refusal(
+            QueueRefusal(
                 "extensions.queues.messageEncoding",
                 f"is {encoding!r}, and the dispatcher writes base64",
                 'Remove it, or set "base64".',
@@ -64,7 +64,7 @@ def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: in
     more = _number(_setting(host, environ, (*QUEUES, "newBatchThreshold"), None if batch is None else batch // 2))
     if batch is not None and more is not None and not (0 < batch <= MOST_AT_ONCE and more >= 0):
         found.append(
-            Refusal(
+            QueueRefusal(
                 "extensions.queues.batchSize",
                 f"is {batch}, with a newBatchThreshold of {more}: the host takes 1 to {MOST_AT_ONCE}, and at least 0",
                 EXAMPLE,
@@ -72,7 +72,7 @@ def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: in
         )
     elif batch is None or more is None or batch + more > threads:
         found.append(
-            Refusal(
+            QueueRefusal(
                 "extensions.queues.batchSize",
                 f"and newBatchThreshold make {_sum(batch, more)} ticks at once, and the worker has {threads} threads: "
                 "the others would wait for one with their message taken",
@@ -81,7 +81,7 @@ def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: in
         )
     if str(_setting(host, environ, DYNAMIC, False)).lower() == "true":
         found.append(
-            Refusal(
+            QueueRefusal(
                 ".".join(DYNAMIC),
                 "is true: the host then ignores batchSize and newBatchThreshold, and may take more messages than the "
                 "worker has threads",
@@ -91,7 +91,7 @@ def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: in
     pause = _seconds(_setting(host, environ, (*QUEUES, "maxPollingInterval"), "00:01:00"))
     if pause is None or pause > MOST_SECONDS:
         found.append(
-            Refusal(
+            QueueRefusal(
                 "extensions.queues.maxPollingInterval",
                 "is not at most 2 s (a minute where it is not set): so long a message waits in an idle app",
                 EXAMPLE,

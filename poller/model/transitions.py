@@ -12,7 +12,7 @@ from typing import Any
 
 from poller.model import aside, backoff, window
 from poller.model.cursor import Cursor
-from poller.model.document import Change, Checkpoint, Delivery, Lease, State
+from poller.model.document import Checkpoint, Delivery, Lease, OperatorChange, State
 from poller.model.fingerprint import SourceDescription
 from poller.model.stamps import later, stamp
 
@@ -186,7 +186,7 @@ def halt(state: State, *, reason: str, now: datetime) -> State:
     return _emptied(state.model_copy(update={"control": control}), now)
 
 
-def pause(state: State, *, by: str, reason: str | None, change: Change, now: datetime) -> State:
+def pause(state: State, *, by: str, reason: str | None, change: OperatorChange, now: datetime) -> State:
     """No new batch starts. A live lease stays as it is: its owner finishes the batch in hand (protocol 6)."""
     control = state.control.model_copy(
         update={"paused": True, "by": by, "reason": reason, "at": now, "last_change": change}
@@ -194,7 +194,7 @@ def pause(state: State, *, by: str, reason: str | None, change: Change, now: dat
     return restamped(state.model_copy(update={"control": control}), now)
 
 
-def cancel(state: State, *, by: str, reason: str | None, change: Change, now: datetime) -> State:
+def cancel(state: State, *, by: str, reason: str | None, change: OperatorChange, now: datetime) -> State:
     """A pause that does not wait for the batch in hand: its tenure commits nothing any more. That call counts as if it
     had never been made (failures 9)."""
     if state.lease.owner_id is not None:
@@ -205,7 +205,7 @@ def cancel(state: State, *, by: str, reason: str | None, change: Change, now: da
     return pause(state, by=by, reason=reason, change=change, now=now)
 
 
-def resume(state: State, *, change: Change, now: datetime) -> State:
+def resume(state: State, *, change: OperatorChange, now: datetime) -> State:
     """Neither paused nor halted; the pending batch is tried at once, and its attempts count from 0 again. The moments
     of the schedule that passed meanwhile are done with."""
     control = state.control.model_copy(
@@ -225,7 +225,7 @@ def resume(state: State, *, change: Change, now: datetime) -> State:
     return restamped(backoff.at_once(state.model_copy(update=resumed)), now)
 
 
-def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime) -> State:
+def reset(state: State, *, cursor: Cursor | None, change: OperatorChange, now: datetime) -> State:
     """An operator moves the checkpoint, in either direction. The token grows, so that the worker at work is fenced;
     the generation grows, so that even a reset to the same place is a change. A halt ends: its batch is not pending.
     What was aside waits for a person from now on (failures 10)."""
@@ -260,11 +260,11 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
             "unfinished": False,
         }
     )
-    moved = aside.parking_ended(moved)
+    moved = aside.after_reset(moved)
     return _emptied(_lease(moved, fencing_token=state.lease.fencing_token + 1), now)
 
 
-def rebind(state: State, *, source: SourceDescription, change: Change, now: datetime) -> State:
+def rebind(state: State, *, source: SourceDescription, change: OperatorChange, now: datetime) -> State:
     """The same cursor is declared to belong to a changed source; fences the worker at work."""
     control = state.control.model_copy(update={"last_change": change})
     # What is known of one database's transactions and clock does not hold for another.

@@ -104,7 +104,7 @@ def apply(state: State, plan: Plan, verdict: Verdict, *, limits: Limits, now: da
     for row in verdict.listed:
         place = at.get(row.id)
         if row.id in verdict.rejected:
-            state = aside.condemn(state, row, at=place, now=now)
+            state = aside.reject(state, row, at=place, now=now)
         else:
             state = aside.set_aside(state, row, at=place, now=now, failures=verdict.failures, delay=delay)
     return _retried(_searched(state, plan, verdict), verdict, limits=limits, now=now)
@@ -113,7 +113,7 @@ def apply(state: State, plan: Plan, verdict: Verdict, *, limits: Limits, now: da
 def _tried(state: State, id_: str, verdict: Verdict, *, limits: Limits, now: datetime) -> State:
     """A row aside was handed over alone (failures 5)."""
     if verdict.worked:
-        return aside.worked(state, id_)
+        return aside.remove(state, id_)
     if verdict.retry == "later":
         return aside.put_off(state, id_, seconds=verdict.seconds, now=now)
     if verdict.rejected:

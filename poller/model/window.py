@@ -51,7 +51,7 @@ def opened(state: State, *, until: Cursor, suspect: Cursor) -> Window:
     return Window(after=checkpoint.cursor, generation=checkpoint.generation, until=until, suspect=suspect)
 
 
-def killed(window: Window) -> Window:
+def count_interrupted_try(window: Window) -> Window:
     """As the next owner finds it: a piece that was handed over and never ended failed, and its end is the suspect. A
     row alone stays the piece, for the next owner to count that failure."""
     if window.piece is None or window.piece == window.suspect:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from poller.admin.refusals import Refused, WrongArgument
-from poller.config.includes import Written
+from poller.config.includes import WrittenConfig
 from poller.config.sqlite_paths import anchored
 from poller.config.substitution import references, substitute
 from poller.config.toml_file import parse, read_text
@@ -33,13 +33,13 @@ class ProjectFile:
     path: Path
     text: str = field(repr=False)
     tree: Mapping[str, Any] = field(repr=False)
-    written: Written = field(repr=False)
+    written: WrittenConfig = field(repr=False)
 
     @classmethod
     def read(cls, path: Path) -> ProjectFile:
         """Raises: ConfigError, if it, or a file that it includes, cannot be read or is not TOML."""
         text = read_text(path)
-        return cls(path, text, parse(text, path), Written.read(path, os.environ, text=text))
+        return cls(path, text, parse(text, path), WrittenConfig.read(path, os.environ, text=text))
 
     def of_app(self, app: str | None, state: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
         """The application's name and its store, both as the file has them.

@@ -75,7 +75,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ProjectPlan:
     """What would be written.
 
     Attributes:
@@ -144,7 +144,7 @@ class Plan:
         _write(self.new.config, self.configuration, overwrite=overwrite)
 
 
-def plan(wanted: Wanted, choices: Choices) -> Plan:
+def plan(wanted: Wanted, choices: Choices) -> ProjectPlan:
     """Look at the database, and decide what to write. Changes nothing.
 
     Raises: WrongArgument, Refused (a file is there), ConfigError, SourceError, SourceUnavailable; what `choices` raise.
@@ -205,7 +205,7 @@ def plan(wanted: Wanted, choices: Choices) -> Plan:
     handlers = folder / HANDLERS
     code = handlers_with(handlers, new) if there is not None and handlers.exists() else new.handlers()
     findings = _findings(_checked(new, text), new, wanted.utcnow)
-    return Plan(
+    return ProjectPlan(
         new=new,
         there=there,
         configuration=text,

@@ -24,7 +24,7 @@ from poller.relays.account import (
 from poller.relays.base import Relay, needs
 from poller.relays.blob_formats import JsonLines, Parquet
 from poller.relays.blob_paths import OF_DATE, fault, folder, placeholders
-from poller.relays.landing import Files, Landing, LandingRows, Look
+from poller.relays.landing import Files, LandedFiles, LandingRows, Look
 from poller.relays.ordering import key_value
 
 LEDGERS = "_poller"
@@ -85,7 +85,7 @@ class BlobRelay(Relay[BlobSettings]):
         if settings.connection_env is not None:
             connection = self.variable("connection_env", settings.connection_env)
         self._files = _Container(settings, connection)
-        self._landings: dict[str, Landing] = {}
+        self._landings: dict[str, LandedFiles] = {}
 
     def __call__(self, batch: Batch) -> None:
         """Raises: RetryLater, if the service is down; Fenced, if a later owner has written files; PollerError."""
@@ -124,10 +124,10 @@ class BlobRelay(Relay[BlobSettings]):
             return list(table.column(column).to_pylist())
         return [key_value({} if table is not None else row, column, key="date_column") for row in batch.rows]
 
-    def _landing(self, batch: Batch) -> Landing:
+    def _landing(self, batch: Batch) -> LandedFiles:
         standing = batch.standing
         name = "/".join(one for one in (LEDGERS, standing.app_name, batch.poller_name, standing.shard) if one) + ".json"
-        return self._landings.setdefault(name, Landing(self._files, name))
+        return self._landings.setdefault(name, LandedFiles(self._files, name))
 
 
 class _Container(Files):

@@ -23,8 +23,15 @@ from poller.handler.batch import Batch
 from poller.handler.reports import RetryLater
 from poller.model.finding import Finding, error, ok, warn
 from poller.relays.base import Relay
-from poller.relays.http_answers import Refused, failed_events, read_body, wanted_pause, was_slow, without_address
-from poller.relays.http_bodies import Request, content_type, requests_of
+from poller.relays.http_answers import (
+    EndpointRefused,
+    failed_events,
+    read_body,
+    wanted_pause,
+    was_slow,
+    without_address,
+)
+from poller.relays.http_bodies import OutgoingRequest, content_type, requests_of
 from poller.relays.http_sessions import HttpSessions
 from poller.relays.http_settings import HEADER_VALUE, HttpSettings, parsed
 from poller.relays.http_signatures import Signer
@@ -93,7 +100,7 @@ class HttpRelay(Relay[HttpSettings]):
 
     # ------------------------------------------------------------------------------------------------ what is sent
 
-    def _send(self, batch: Batch, request: Request) -> None:
+    def _send(self, batch: Batch, request: OutgoingRequest) -> None:
         """Raises: as `__call__`."""
         import requests
 
@@ -128,7 +135,7 @@ class HttpRelay(Relay[HttpSettings]):
 
     # ---------------------------------------------------------------------------------------------- what comes back
 
-    def _judge(self, batch: Batch, request: Request, answer: requests.Response, body: bytes) -> None:
+    def _judge(self, batch: Batch, request: OutgoingRequest, answer: requests.Response, body: bytes) -> None:
         """Raises: RetryLater, Refused."""
         status = answer.status_code
         said = f"{self._place} answered {status}"
@@ -137,23 +144,23 @@ class HttpRelay(Relay[HttpSettings]):
         if 200 <= status < 300:
             for id_, why in failed_events(answer, body):
                 if id_ not in request.rows:
-                    raise Refused(f"{self._place} named an event as failed that was not in its request.")
+                    raise EndpointRefused(f"{self._place} named an event as failed that was not in its request.")
                 batch.fail(request.rows[id_], why)
         elif status == 401 and self._bearer is not None:
             self._bearer.doubt()
-            raise Refused(
+            raise EndpointRefused(
                 f"{said} to a token for {self.settings.identity} as {self._bearer}.",
                 next_step="Look at which application and which roles the endpoint asks for.",
             )
         elif 300 <= status < 400:
-            raise Refused(
+            raise EndpointRefused(
                 f"{said}: redirects are not followed.", next_step="Write the new address into the relay's url."
             )
         elif self.settings.mode == "single" and status not in _NO_ROWS_FAULT:
             for row in request.rows.values():
                 batch.fail(row, said)
         else:
-            raise Refused(f"{said} to a request with {len(request.rows)} rows.")
+            raise EndpointRefused(f"{said} to a request with {len(request.rows)} rows.")
 
     # ------------------------------------------------------------------------------------------------------ settings
 

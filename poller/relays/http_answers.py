@@ -22,7 +22,7 @@ LARGEST_ANSWER = 1_000_000
 """Bytes of an answer's body that are looked at."""
 
 
-class Refused(PollerError):
+class EndpointRefused(PollerError):
     """The endpoint answered that it does not take a request, and which row is at fault is not known."""
 
 
@@ -67,12 +67,12 @@ def failed_events(answer: requests.Response, body: bytes) -> Sequence[tuple[str,
     if "json" not in answer.headers.get("Content-Type", "").lower():
         return []
     if len(body) > LARGEST_ANSWER:
-        raise Refused("The endpoint answered with more JSON than can be looked at.")
+        raise EndpointRefused("The endpoint answered with more JSON than can be looked at.")
     try:
         said = json.loads(body)
     except (ValueError, RecursionError):
         if FORM.encode() in body:
-            raise Refused(f"The endpoint's {FORM} cannot be read as JSON in UTF-8.") from None
+            raise EndpointRefused(f"The endpoint's {FORM} cannot be read as JSON in UTF-8.") from None
         return []
     return _named(said[FORM]) if isinstance(said, dict) and FORM in said else []
 
@@ -82,7 +82,7 @@ def _named(listed: object) -> Sequence[tuple[str, str]]:
     found = []
     for one in listed if isinstance(listed, list) else [None]:
         if not isinstance(one, dict) or not isinstance(id_ := one.get(IDENTIFIER), str):
-            raise Refused(f'The endpoint\'s {FORM} is not a list of {{"{IDENTIFIER}": "..."}}.')
+            raise EndpointRefused(f'The endpoint\'s {FORM} is not a list of {{"{IDENTIFIER}": "..."}}.')
         why = one.get("error")
         found.append((id_, why if isinstance(why, str) and why else f"named in {FORM}"))
     return found

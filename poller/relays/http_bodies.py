@@ -29,7 +29,7 @@ _DONE: Mapping[Op, str] = {
 """What was done, behind the type of an event."""
 
 
-class Request(NamedTuple):
+class OutgoingRequest(NamedTuple):
     """A request.
 
     Attributes:
@@ -42,7 +42,7 @@ class Request(NamedTuple):
     rows: Mapping[str, Row]
 
 
-class _Part(NamedTuple):
+class _BodyPart(NamedTuple):
     id: str
     row: Row
     text: bytes
@@ -52,10 +52,10 @@ class _Unusable(ValueError):
     """A value from which an attribute of an event cannot be made. Its text says which, and why."""
 
 
-def requests_of(batch: Batch, settings: HttpSettings) -> Iterator[Request]:
+def requests_of(batch: Batch, settings: HttpSettings) -> Iterator[OutgoingRequest]:
     """The batch as requests, in order; a row that is larger than one may be, or that makes no event, is rejected by
     name. Raises: ConfigError, if a setting names a column that rows do not have."""
-    size, parts = 2, list[_Part]()
+    size, parts = 2, list[_BodyPart]()
     single, largest = settings.mode == "single", settings.max_request
     what = "event" if settings.format == "cloudevents" else "JSON"
     besides = [name for name in (settings.subject_column, settings.time_column) if name is not None]
@@ -73,7 +73,7 @@ def requests_of(batch: Batch, settings: HttpSettings) -> Iterator[Request]:
         if parts and (single or size + len(text) + 1 > largest):
             yield _request(parts, settings)
             size, parts = 2, []
-        parts.append(_Part(id_, row, text))
+        parts.append(_BodyPart(id_, row, text))
         size += len(text) + 1
     if parts:
         yield _request(parts, settings)
@@ -87,13 +87,13 @@ def content_type(settings: HttpSettings) -> str:
     return f"application/{kind}+json; charset=utf-8"
 
 
-def _request(parts: list[_Part], settings: HttpSettings) -> Request:
+def _request(parts: list[_BodyPart], settings: HttpSettings) -> OutgoingRequest:
     events = settings.format == "cloudevents"
     rows = {one.id if events else str(position): one.row for position, one in enumerate(parts)}
     if settings.mode == "single":
-        return Request(parts[0].id, parts[0].text, rows)
+        return OutgoingRequest(parts[0].id, parts[0].text, rows)
     key = hashlib.sha256("".join(one.id for one in parts).encode()).hexdigest()
-    return Request(key, b"[%s]" % b",".join(one.text for one in parts), rows)
+    return OutgoingRequest(key, b"[%s]" % b",".join(one.text for one in parts), rows)
 
 
 def _text(batch: Batch, id_: str, values: Mapping[str, Any], settings: HttpSettings, op: Op | None) -> bytes:

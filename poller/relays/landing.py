@@ -85,7 +85,7 @@ class Format(Protocol):
         ...
 
 
-class Landing:
+class LandedFiles:
     """The files of one poller. `name`: of its ledger."""
 
     def __init__(self, files: Files, name: str) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import SQLAlchemyError
 
     from poller.relays.sql_target import Target
-    from poller.relays.sql_upsert import Step, Upsert
+    from poller.relays.sql_upsert import RowStatement, Upsert
 
 __all__ = ["SqlRelay", "SqlSettings"]
 
@@ -168,7 +168,7 @@ class SqlRelay(Relay[SqlSettings]):
             )
 
     @staticmethod
-    def _steps(batch: Batch, upsert: Upsert, rows: Sequence[Row]) -> list[Step]:
+    def _steps(batch: Batch, upsert: Upsert, rows: Sequence[Row]) -> list[RowStatement]:
         """What is done for the rows; one with a value that the database does not have is named."""
         from poller.relays.sql_values import Unstorable
 
@@ -187,7 +187,7 @@ class SqlRelay(Relay[SqlSettings]):
         return found
 
     @staticmethod
-    def _in_one_go(connection: Connection, upsert: Upsert, steps: list[Step]) -> bool:
+    def _in_one_go(connection: Connection, upsert: Upsert, steps: list[RowStatement]) -> bool:
         """True if the database took all of them; else none is written. Raises: SQLAlchemyError, if no row is at
         fault."""
         from sqlalchemy.exc import SQLAlchemyError
@@ -207,7 +207,7 @@ class SqlRelay(Relay[SqlSettings]):
         return True
 
     @staticmethod
-    def _row_by_row(batch: Batch, connection: Connection, upsert: Upsert, steps: Sequence[Step]) -> None:
+    def _row_by_row(batch: Batch, connection: Connection, upsert: Upsert, steps: Sequence[RowStatement]) -> None:
         """Each that the database takes; the others are named. Raises: as `_in_one_go`."""
         from sqlalchemy.exc import SQLAlchemyError
 

@@ -15,7 +15,7 @@ from poller.ports import Row
 from poller.relays.sql_values import REST_OF_STATEMENT, Unstorable, size_of
 
 
-class Step(NamedTuple):
+class RowStatement(NamedTuple):
     """A statement for one row, and its parameters: none for one that empties the table."""
 
     row: Row
@@ -41,16 +41,16 @@ class Upsert:
     empty: Delete | None = None
     largest: int | None = None
 
-    def step(self, row: Row) -> Step | None:
+    def step(self, row: Row) -> RowStatement | None:
         """What is done for a row: a delete for D, an emptied table for T and B, nothing for E, else the upsert. Raises:
         as `values`; ValueError, for an operation that is not known."""
         op = "U" if self.delete is None else op_of(row)
         if op == "D" and self.delete is not None:
             key = {f"key_{at}": self._value(row, name) for at, name in enumerate(self.key_columns)}
-            return Step(row, self.delete, key)
+            return RowStatement(row, self.delete, key)
         if op in "TB" and self.empty is not None:
-            return Step(row, self.empty, {})
-        return None if op in WHOLE_TABLE else Step(row, self.statement, self.values(row))
+            return RowStatement(row, self.empty, {})
+        return None if op in WHOLE_TABLE else RowStatement(row, self.statement, self.values(row))
 
     def values(self, row: Row) -> dict[str, Any]:
         """The parameters of the upsert. Raises: Unstorable, and what a value raises that is asked for its text."""

@@ -23,7 +23,7 @@ from poller.model.row_ids import KEY_BYTES, hash_of_key, id_of_hash
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerRow:
     """A row of the ledger; `row_keys` are keys packed one after another."""
 
     id: int
@@ -57,7 +57,7 @@ def hashed(keys: Iterable[str]) -> list[bytes]:
 
 
 def plan(
-    entries: Sequence[Entry], keys: Sequence[bytes], *, standing: Standing, token: int, named: Collection[int] = ()
+    entries: Sequence[LedgerRow], keys: Sequence[bytes], *, standing: Standing, token: int, named: Collection[int] = ()
 ) -> FencedPlan:
     """What to apply of a batch, and which entries give way to its own.
 
@@ -91,7 +91,7 @@ def plan(
     return FencedPlan(fresh, b"".join(carried), through, tuple(replaced))
 
 
-def _is_over(entry: Entry, standing: Standing) -> bool:
+def _is_over(entry: LedgerRow, standing: Standing) -> bool:
     """True if no row of it comes again, but for those that are held."""
     return entry.generation < standing.generation or entry.through <= standing.settled
 

@@ -27,7 +27,7 @@ _INNODB: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class LedgerTables:
     """The tables on one family of databases.
 
     Attributes:
@@ -40,7 +40,7 @@ class Tables:
 
 
 @lru_cache
-def tables_for(family: str) -> Tables:
+def tables_for(family: str) -> LedgerTables:
     """The tables as `family` (of `FAMILIES`) has them."""
     name, keys = _types(family)
     metadata = MetaData()
@@ -68,7 +68,7 @@ def tables_for(family: str) -> Tables:
         Column("row_keys", keys, nullable=False),
         **options,
     )
-    return Tables(fence, applied)
+    return LedgerTables(fence, applied)
 
 
 def family_of(dialect: str) -> str:

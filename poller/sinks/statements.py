@@ -50,8 +50,8 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases.errors import codes
 from poller.errors import PollerError
 from poller.sinks import driver
-from poller.sinks.ledger import Entry
-from poller.sinks.schema import Tables, tables_for
+from poller.sinks.ledger import LedgerRow
+from poller.sinks.schema import LedgerTables, tables_for
 
 Names = Mapping[str, str]
 """`app`, `poller`, `shard`, and for the ledger `part`."""
@@ -77,7 +77,7 @@ class Fencing(Protocol):
 class PostgreSqlFencing:
     """See the module."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: LedgerTables) -> None:
         from sqlalchemy.dialects.postgresql import insert as upsert
 
         fence = tables.fence
@@ -138,7 +138,7 @@ def _gate(names: Names) -> int:
 class MySqlFencing:
     """See the module."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: LedgerTables) -> None:
         from sqlalchemy.dialects.mysql import insert as upsert
 
         fence = tables.fence
@@ -159,7 +159,7 @@ class MySqlFencing:
 class SqliteFencing:
     """See the module."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: LedgerTables) -> None:
         from sqlalchemy.dialects.sqlite import insert as upsert
 
         fence = tables.fence
@@ -183,10 +183,10 @@ class SqliteFencing:
 
 
 @dataclass(frozen=True, slots=True)
-class Statements:
+class LedgerStatements:
     """All that one family of databases is asked. Each changes one row of the ledger, found by its whole key."""
 
-    tables: Tables
+    tables: LedgerTables
     fencing: Fencing
     entries: Select[Any]
     is_there: Select[Any]
@@ -195,11 +195,11 @@ class Statements:
     rewrite: Update
     drop: Delete
 
-    def read(self, connection: Connection, names: Names) -> list[Entry]:
+    def read(self, connection: Connection, names: Names) -> list[LedgerRow]:
         """The ledger of a part."""
-        return [Entry(*row) for row in connection.execute(self.entries, names)]
+        return [LedgerRow(*row) for row in connection.execute(self.entries, names)]
 
-    def write(self, connection: Connection, names: Names, entry: Entry, replaced: Sequence[int]) -> None:
+    def write(self, connection: Connection, names: Names, entry: LedgerRow, replaced: Sequence[int]) -> None:
         """Add an entry, in the place of others."""
         values = {name: getattr(entry, name) for name in ("id", "lane", "generation", "token", "through", "row_keys")}
         if not replaced:
@@ -222,7 +222,7 @@ class Statements:
 
 
 @lru_cache
-def statements_for(family: str) -> Statements:
+def statements_for(family: str) -> LedgerStatements:
     """What a family of databases (`schema.FAMILIES`) is asked."""
     tables = tables_for(family)
     applied = tables.applied
@@ -233,7 +233,7 @@ def statements_for(family: str) -> Statements:
     }
     one = _whole_key(applied)
     content = ("id", "lane", "generation", "token", "through", "row_keys")
-    return Statements(
+    return LedgerStatements(
         tables,
         fencing[family](tables),
         entries=_of(applied, select(*(applied.c[name] for name in content)), "part"),

@@ -28,7 +28,7 @@ from poller.handler.batch import Batch
 from poller.model.row_ids import KEY_BYTES
 from poller.ports import Row
 from poller.sinks import driver, ledger
-from poller.sinks.ledger import Entry
+from poller.sinks.ledger import LedgerRow
 from poller.sinks.schema import family_of
 from poller.sinks.statements import statements_for
 
@@ -68,7 +68,7 @@ class FencedTransaction:
         }
         self._ledger = {**self._names, "part": part}
         self._statements = statements_for(family_of(connection.dialect.name))
-        self._entry: Entry | None = None
+        self._entry: LedgerRow | None = None
         self._keys: list[bytes] = []
 
     # --- for the handler ---------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class FencedTransaction:
         self.positions = plan.fresh
         if not plan.fresh:
             return
-        self._entry = Entry(
+        self._entry = LedgerRow(
             id=secrets.randbits(63),
             lane=standing.lane,
             generation=standing.generation,

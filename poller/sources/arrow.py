@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from poller.sources.current_bound import CurrentBound
     from poller.sources.lag import Lags
     from poller.sources.learned import Learned
-    from poller.sources.options import Options
-    from poller.sources.page import Range
+    from poller.sources.options import ReadOptions
+    from poller.sources.page import Span
 
 Records = Sequence[Sequence[Any]]
 
@@ -55,11 +55,11 @@ def _module(name: str) -> Any:
         ) from None
 
 
-class Reader(Protocol):
+class PageReader(Protocol):
     """Who reads a source's pages, as far as tables need it."""
 
     database: Database
-    options: Options
+    options: ReadOptions
     table: Learned
     lags: Lags
     bounding: CurrentBound
@@ -80,7 +80,7 @@ class Read:
     table: Table | None
 
 
-class Tables:
+class ArrowTables:
     """The tables of one source's pages. Raises (here): ConfigError naming `format`, if a package is missing.
 
     Args:
@@ -92,7 +92,7 @@ class Tables:
         self._what = what
         self._types: dict[str, Any] = {}
 
-    def read(self, reader: Reader, intervals: Sequence[Range], limit: int, *, exact: bool) -> Read | None:  # noqa: ARG002 - not here
+    def read(self, reader: PageReader, intervals: Sequence[Span], limit: int, *, exact: bool) -> Read | None:  # noqa: ARG002 - not here
         """A page's rows that the database itself returns as a table; None: they come as the driver's records. `exact`:
         whether the cursor has no text of its own. Raises what the driver raises; SourceError."""
         return None
@@ -101,7 +101,7 @@ class Tables:
         """The table of a page's records, whose columns `names` are the user's."""
         return Built(records, names, self._types, self._what)
 
-    def of_rows(self, reader: Reader, rows: Sequence[Row], *, asking: bool) -> Table:  # noqa: ARG002 - not here
+    def of_rows(self, reader: PageReader, rows: Sequence[Row], *, asking: bool) -> Table:  # noqa: ARG002 - not here
         """The table of rows that were read earlier; `asking`: whether the database may be asked."""
         return Built([tuple(row.values()) for row in rows], list(rows[0]), {}, self._what)
 

@@ -18,10 +18,10 @@ from poller.sources.engines import make_engine, make_pool, quoter, read_url
 from poller.sources.faults import Scrubber
 from poller.sources.guard import Guard
 from poller.sources.identity import family_of, identify
-from poller.sources.options import Options, check_bound
+from poller.sources.options import ReadOptions, check_bound
 from poller.sources.page import Relation
-from poller.sources.probing import Subject
-from poller.sources.session import Session
+from poller.sources.probing import ProbeSubject
+from poller.sources.session import SourceSession
 from poller.sources.user_sql.checked import calls_functions, checked_sql
 
 
@@ -35,15 +35,15 @@ class Assembly:
         subject: for the question whether rows wait. description: what the configuration says of the source.
     """
 
-    options: Options
-    session: Session
-    another: Callable[[], Session]
+    options: ReadOptions
+    session: SourceSession
+    another: Callable[[], SourceSession]
     guard: Guard
-    subject: Subject
+    subject: ProbeSubject
     description: SourceDescription
 
 
-def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
+def assemble(url: str | URL | Engine, o: ReadOptions, connections: int) -> Assembly:
     """The parts of a source.
 
     Args:
@@ -90,7 +90,7 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
     else:
         relation = Relation.query(wrapped, condition)
 
-    def session(on: Engine) -> Session:
+    def session(on: Engine) -> SourceSession:
         database = Database(on, dialect, o.query_timeout, form="parsed" if o.parses_json else "text", pool=pool)
         database.may_set = may_set
         tables = None if o.format == "rows" else dialect.tables(o.what, own_engine=not given)
@@ -98,9 +98,9 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
         if o.capture:
             changes = dialect.changes(given_options.table or "", o.schema_name, quote)
             captured = Captured(changes, database, relation.alias, given_options.columns)
-        return Session(database, o, relation, quote, tables, captured)
+        return SourceSession(database, o, relation, quote, tables, captured)
 
-    subject = Subject(url if isinstance(url, Engine) else parsed, dialect, o, relation, quote, identity)
+    subject = ProbeSubject(url if isinstance(url, Engine) else parsed, dialect, o, relation, quote, identity)
     first_session = session(first)
     description = SourceDescription(
         database=place,

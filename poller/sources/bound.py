@@ -21,9 +21,9 @@ from poller.databases.samplers import Sample
 from poller.model.cursor import Cursor, CursorKind
 from poller.model.limits import LONGEST_CURSOR
 from poller.ports import Bound
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from poller.sources.columns.moments import floor_to, iso_text, lowest_from, parse_utc, remembered, unit_of
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 
 SHOWS_HOLDER_AFTER = 2.0
 """A transaction older than this, in seconds, is named as what holds the bound."""
@@ -46,7 +46,7 @@ class Rule:
 
     kind: str
     reason: str
-    column: Column
+    column: CursorColumn
     behind: timedelta = timedelta(0)
     keeps: Literal["", "counts", "seen"] = ""
 
@@ -84,7 +84,7 @@ class Memory:
 
 
 def bound_of(
-    rule: Rule, options: Options, sample: Sampled, memory: Memory, after: Cursor | None = None
+    rule: Rule, options: ReadOptions, sample: Sampled, memory: Memory, after: Cursor | None = None
 ) -> tuple[Bound, Memory]:
     """The bound in force, and what is known now. It never moves back.
 
@@ -115,7 +115,7 @@ def bound_of(
 # ----------------------------------------------------------------------------------------------- what a sample says
 
 
-def _taken(rule: Rule, options: Options, sample: Sampled, marks: tuple[Any, ...]) -> tuple[Bound, tuple[Any, ...]]:
+def _taken(rule: Rule, options: ReadOptions, sample: Sampled, marks: tuple[Any, ...]) -> tuple[Bound, tuple[Any, ...]]:
     """The bound by one sample, and the marks from now on."""
     if isinstance(sample, Bound):
         return sample, marks
@@ -187,7 +187,7 @@ def _text(clock: datetime) -> str:
     return iso_text(clock.astimezone(UTC), 6, zoned=True)
 
 
-def render(moment: datetime, column: Column, zone: tzinfo | None) -> str:
+def render(moment: datetime, column: CursorColumn, zone: tzinfo | None) -> str:
     """An instant in a column's own form: rounded down to the column's precision and one unit less, because a column
     that holds fewer digits rounds to the nearest (sources.md). `zone`: what naive values mean; of an hour that its
     clocks show twice the beginning, until they show it for the second time."""
@@ -324,7 +324,7 @@ def _place(kind: CursorKind, text: str | None) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-def _ahead(options: Options, taken: Bound, after: Cursor | None) -> str | None:
+def _ahead(options: ReadOptions, taken: Bound, after: Cursor | None) -> str | None:
     """The message where the checkpoint lies ahead of the server's clock; else None. A start in the future is not a
     checkpoint: polling is to begin then."""
     if after is None or after.tiebreaker is None or taken.clock is None:
@@ -380,7 +380,7 @@ def as_json(rule: Rule, memory: Memory, samples: dict[str, Any] | None) -> dict[
 
 
 def recalled(
-    rule: Rule, options: Options, memory: Memory, found: Mapping[str, Any]
+    rule: Rule, options: ReadOptions, memory: Memory, found: Mapping[str, Any]
 ) -> tuple[Memory, Mapping[str, Any] | None]:
     """The memory with what another process remembered; what is known better here stays. Also what the sampler is to go
     on from.
@@ -403,7 +403,7 @@ def recalled(
     return Memory(clock if newer else memory.clock, last, limits, memory.held or held, marks), samples or None
 
 
-def _last_of(rule: Rule, options: Options, found: Mapping[str, Any]) -> Bound | None:
+def _last_of(rule: Rule, options: ReadOptions, found: Mapping[str, Any]) -> Bound | None:
     if found.get("at"):
         at = remembered(found["at"])
         return Bound(rule.kind, value=render(at, rule.column, options.zone), at=at)
@@ -411,7 +411,7 @@ def _last_of(rule: Rule, options: Options, found: Mapping[str, Any]) -> Bound | 
     return Bound(rule.kind, value=_value(options, value)) if value else None
 
 
-def _value(options: Options, value: Any) -> str:
+def _value(options: ReadOptions, value: Any) -> str:
     """A bound's text that an earlier process remembered. Raises: ValueError where it is not one."""
     if not isinstance(value, str) or len(value) > LONGEST_CURSOR or "\0" in value:
         raise ValueError("not the text of a bound")

@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, overload
 
-from poller.databases.capture import Refusal
+from poller.databases.capture import CaptureRefusal
 from poller.errors import CaptureGap, SourceError
 from poller.model.captured import AT, CHANGE, OLD, OP, TX, Op
 from poller.model.cursor import Cursor, KeyValue
 from poller.ports import FreshRows, Page
-from poller.sources.changes import Changes, Head, Installed
+from poller.sources.changes import ChangeTable, Head, Installed
 from poller.sources.connection import Database
 from poller.sources.rows import LazyRows
 
@@ -72,7 +72,7 @@ class Captured:
         relation: the change table's quoted alias. columns: as configured.
     """
 
-    def __init__(self, changes: Changes, database: Database, relation: str, columns: Sequence[str] | None) -> None:
+    def __init__(self, changes: ChangeTable, database: Database, relation: str, columns: Sequence[str] | None) -> None:
         self.changes = changes
         self.ordering: tuple[str, ...] = ()
         """The columns of the ordering key; empty: the table's key."""
@@ -111,7 +111,7 @@ class Captured:
         changes = self.changes
         try:
             found = changes.look(self._database.connection())
-        except Refusal as refused:
+        except CaptureRefusal as refused:
             raise SourceError(refused.message, table=changes.table, next_step=refused.next_step) from None
         if found is None:
             raise CaptureGap(
@@ -164,7 +164,7 @@ class Captured:
         return installed.columns if self._columns is None else dict.fromkeys([*self._columns, *installed.key])
 
     def selected(self, after: Mapping[str, Any] | None, limit: int) -> tuple[str, dict[str, Any]]:
-        """A SELECT of rows of the table behind a key. Raises: as `Changes.rows`."""
+        """A SELECT of rows of the table behind a key. Raises: as `ChangeTable.rows`."""
         return self.changes.rows(self._relation, self.installed, after, limit)
 
     def pruned_through(self) -> int:

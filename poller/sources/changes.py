@@ -55,7 +55,7 @@ class Head(NamedTuple):
     is_whole: bool
 
 
-class Changed(NamedTuple):
+class ValuedChange(NamedTuple):
     """A change with its values.
 
     Attributes:
@@ -76,7 +76,7 @@ class Changed(NamedTuple):
         return (self.old if self.op == "D" else self.new) or {}
 
 
-class Changes(ABC):
+class ChangeTable(ABC):
     """The change table of one table.
 
     Attributes:
@@ -128,7 +128,7 @@ class Changes(ABC):
         return Head(int(found["id"]), op, key, op in _OF_ROWS and None not in key)
 
     @abstractmethod
-    def change(self, found: Values, installed: Installed) -> Changed:
+    def change(self, found: Values, installed: Installed) -> ValuedChange:
         """The change, by what was selected."""
 
     # -------------------------------------------------------------------------------------------- the table's own rows

@@ -17,12 +17,12 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from poller.databases.kinds import KINDS
 from poller.model.finding import Finding, ok
-from poller.sources.columns import Column
+from poller.sources.columns import CursorColumn
 from poller.sources.connection import Database
 from poller.sources.database import Records
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.page import Params, Query
-from poller.sources.stamping import Origin
+from poller.sources.stamping import ColumnOrigin
 from poller.sources.user_sql import indexable
 
 SMALL = 1_000
@@ -53,7 +53,7 @@ class Examined(Protocol):
     not_null: str
 
     @property
-    def options(self) -> Options: ...
+    def options(self) -> ReadOptions: ...
     @property
     def database(self) -> Database: ...
     @property
@@ -137,16 +137,16 @@ class Checks:
         """The statement that forbids NULL in a column and changes nothing else, or what to do where there is none."""
         return f"Forbid NULL in {column}."
 
-    def now(self, column: Column, zone: str) -> str:
+    def now(self, column: CursorColumn, zone: str) -> str:
         """An expression for the present time in the column's zone, whatever the session's; empty if there is none."""
         return ""
 
-    def on_update(self, asked: Examined, found: Origin, table: str) -> str:
+    def on_update(self, asked: Examined, found: ColumnOrigin, table: str) -> str:
         """The statement that gives the column a new value at every UPDATE without a trigger; empty if there is
         none."""
         return ""
 
-    def trigger(self, asked: Examined, found: Origin, *, schema: str, name: str, value: str) -> str:
+    def trigger(self, asked: Examined, found: ColumnOrigin, *, schema: str, name: str, value: str) -> str:
         """The statements of a trigger that sets the column to `value` at every UPDATE; `schema` ends with a dot."""
         return ""
 

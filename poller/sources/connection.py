@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from poller import forks
 from poller.databases import urls
-from poller.databases.pools import Loan, Pool, Session
+from poller.databases.pools import Loan, Pool, PooledSession
 from poller.errors import SourceUnavailable
 from poller.sources.database import Dialect, Form, Records
 from poller.sources.engines import SessionSetup, is_idle
@@ -59,7 +59,7 @@ class Database:
         """True if a page of the present work held such text; None if no page was read."""
         self._connection: Connection | None = None
         self._driver: Any = None
-        self._session: Session | None = None
+        self._session: PooledSession | None = None
         self._loan: Loan | None = None
         self._kept = False
         """True if another source may take the borrowed connection."""

@@ -23,7 +23,7 @@ from poller.sources.connection import Database
 from poller.sources.database import Dialect
 from poller.sources.facts import TableChanged
 from poller.sources.inspection import Inspection
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.page import Statements
 from poller.sources.sampler import Asked, Sampler, delayed, no_bound
 
@@ -46,7 +46,9 @@ class CurrentBound:
     """Determines the bound before each page. Another connection may lead to another server (a fail-over) or have other
     privileges: where its place is another, the sampler is chosen again, and continues from what the former one knew."""
 
-    def __init__(self, database: Database, options: Options, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, database: Database, options: ReadOptions, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._monotonic = monotonic
         self.patience = WAIT
         self._zone_seen = 0.0

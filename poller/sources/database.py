@@ -17,16 +17,16 @@ from sqlalchemy.engine import URL, Connection, CursorResult, Engine, Inspector
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from poller.databases.kinds import KINDS
-from poller.databases.samplers import FOUR_BYTES, Reading, session_of
+from poller.databases.samplers import FOUR_BYTES, ReadingConnection, session_of
 from poller.errors import ConfigError
 from poller.model.cursor import KeyValue
 from poller.model.fingerprint import DatabaseIdentity
-from poller.sources.changes import Changes
-from poller.sources.columns import MOMENTS, NUMBERS, Column, Exact, Family, Reflected, reflected_sets
+from poller.sources.changes import ChangeTable
+from poller.sources.columns import MOMENTS, NUMBERS, CursorColumn, Family, Reflected, ValueFormat, reflected_sets
 from poller.sources.faults import Fault
 from poller.sources.identity import names_host
-from poller.sources.options import Options
-from poller.sources.rows import CONVERSION_ERRORS, Documents, Reread, plain
+from poller.sources.options import ReadOptions
+from poller.sources.rows import CONVERSION_ERRORS, JsonValues, Reread, plain
 from poller.sources.sampler import Asked, Sampler
 
 Form: TypeAlias = Literal["parsed", "text", "exact"]
@@ -52,13 +52,13 @@ class Records:
     description: Sequence[Sequence[Any]] = ()
     any_text: bool = False
     escaped: frozenset[tuple[int, int]] = frozenset()
-    documents: Documents = field(default_factory=Documents)
+    documents: JsonValues = field(default_factory=JsonValues)
     origins: Sequence[int] = ()
     """The number of the relation that each column comes from, if the server says it."""
 
 
 @dataclass(frozen=True)
-class Look:
+class TypeLookup:
     """Where a dialect learns the columns' types.
 
     `table`, `schema`: as configured, None for a query. `reflected` is SQLAlchemy's view of its columns, None for a
@@ -94,7 +94,8 @@ class Watch:
         object: which object has the table's name; None if that is not known here.
         collations: by which a column's text is sorted, with its version, by the column's name.
         digits: how many digits of a second a column shows, if this is not what its type surely holds.
-        types: of a column of numbers its type with the places that it holds, where `Column.sql_type` does not say them.
+        types: of a column of numbers its type with the places that it holds, if `CursorColumn.sql_type` does not
+            say them.
     """
 
     sql: str = ""
@@ -115,7 +116,7 @@ class Settings:
     values: Mapping[str, str]
 
 
-class Place(NamedTuple):
+class ServerPlace(NamedTuple):
     """Where a session leads: the server with its start, database, user, the settings that names, texts and times depend
     on, and the privileges that a session keeps from when it was opened. What a source learned on one session is true on
     another one of an equal place; on any other it is learned again.
@@ -125,11 +126,11 @@ class Place(NamedTuple):
     """
 
     place: Hashable
-    reading: Reading | None
+    reading: ReadingConnection | None
 
 
 @dataclass(frozen=True)
-class Question:
+class NameQuestion:
     """What asks a server which database, schema and table the names of a configuration mean there: with a URL without a
     database, a table without a schema, a query with unqualified names or a service file, a role's setting or a changed
     file makes the same configuration mean another table (sources.md, "Fingerprint").
@@ -148,7 +149,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Whereabouts:
+class ResolvedNames:
     """What the server says of that.
 
     Attributes:
@@ -162,7 +163,7 @@ class Whereabouts:
     server: str | None = None
 
 
-class Runner(Protocol):
+class StatementRunner(Protocol):
     """Runs one statement in autocommit: SQL for `sqlalchemy.text`, or one that is built."""
 
     def __call__(self, sql: str | sa.Executable, params: Mapping[str, Any] | None = None) -> Records: ...
@@ -253,7 +254,7 @@ class Dialect:
         """Set up how the driver's connection returns JSON and intervals, again where it was set up otherwise; `exact`
         as far as the driver can. Raises: ConfigError naming `json`, if the driver cannot return text."""
 
-    def json_columns(self, table: str, schema: str | None, run: Runner) -> frozenset[str]:
+    def json_columns(self, table: str, schema: str | None, run: StatementRunner) -> frozenset[str]:
         """The columns of JSON that the driver returns as plain text; `table`, `schema`: quoted. Empty if the driver's
         values say it themselves."""
         return frozenset()
@@ -277,10 +278,10 @@ class Dialect:
         """True if each statement is a transaction, since the next one may run in another client's session."""
         return False
 
-    def place(self, connection: Connection) -> Place:
+    def place(self, connection: Connection) -> ServerPlace:
         """Where a session of a pool leads; asked once. A database that is not asked makes each session a place of its
         own: that is always right, and costs the learning. Raises what the driver raises if the connection broke."""
-        return Place(object(), None)
+        return ServerPlace(object(), None)
 
     def in_memory(self, engine: Engine) -> bool:
         """True if the database ends with its connections: the program's own are then used, with their right to write.
@@ -302,16 +303,16 @@ class Dialect:
 
     # --------------------------------------------------------------------- what the configuration leaves to the server
 
-    def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
+    def asks_where(self, options: ReadOptions, *, mariadb: bool = False) -> NameQuestion | None:
         """What asks the server which database, schema and table the names of a configuration mean; None if there is
         nothing to ask."""
         return None
 
-    def leaves_schema(self, options: Options) -> bool:
+    def leaves_schema(self, options: ReadOptions) -> bool:
         """True if the configuration leaves a schema to the server."""
         return options.table is not None and options.schema_name is None and not self.schemas_are_databases
 
-    def left_open(self, url: URL, identity: DatabaseIdentity, options: Options) -> tuple[str, ...]:
+    def left_open(self, url: URL, identity: DatabaseIdentity, options: ReadOptions) -> tuple[str, ...]:
         """The fields of the description that only the server knows. Opens nothing."""
         if self.asks_where(options) is None:
             return ()
@@ -343,7 +344,7 @@ class Dialect:
 
     # ------------------------------------------------------------------------------------------- a captured table
 
-    def changes(self, table: str, schema: str | None, quote: Callable[[str], str]) -> Changes:
+    def changes(self, table: str, schema: str | None, quote: Callable[[str], str]) -> ChangeTable:
         """How the changes of a captured table are read.
 
         Args:
@@ -358,12 +359,12 @@ class Dialect:
                 next_step="Follow a column that grows with every change: cursor_column.",
             )
         home = import_module(f"poller.sources.{self.family}.changes")
-        made: Changes = getattr(home, kind.reader + "Changes")(table, schema, quote)
+        made: ChangeTable = getattr(home, kind.reader + "Changes")(table, schema, quote)
         return made
 
     # --------------------------------------------------------------------------- what is not known for lack of a row
 
-    def emptiness(self, relation: str, cursor: str, run: Runner) -> tuple[str, Any] | None:
+    def emptiness(self, relation: str, cursor: str, run: StatementRunner) -> tuple[str, Any] | None:
         """A SELECT of one value, and that value now: while it stays, no row has a cursor, and no definition of a table
         or view changed. Cheaper than an inspection that finds no row. None if it has a row, or there is no such
         SELECT.
@@ -383,9 +384,9 @@ class Dialect:
         """While open, the driver returns as text what it cannot convert, if it supports that."""
         return contextlib.nullcontext()
 
-    def keeping(self) -> AbstractContextManager[Documents]:
+    def keeping(self) -> AbstractContextManager[JsonValues]:
         """While open, what the driver parses as JSON is kept with its text, if it can be."""
-        return contextlib.nullcontext(Documents())
+        return contextlib.nullcontext(JsonValues())
 
     def fetch_leniently(self, result: CursorResult[Any]) -> Reread:
         """The rows of a statement that ran while `lenient` was open. Raises what the driver raises."""
@@ -403,7 +404,7 @@ class Dialect:
         """See `Records.origins`; `cursor`: the driver's."""
         return ()
 
-    def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
+    def watch(self, look: TypeLookup, texts: Sequence[str], run: StatementRunner, connection: Connection) -> Watch:
         """What a page rests on and no result shows; `texts`: the key columns that hold text."""
         return Watch()
 
@@ -427,7 +428,7 @@ class Dialect:
         """Indexes that are neither enforced nor used, as a failed CREATE INDEX CONCURRENTLY leaves them."""
         return set()
 
-    def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
+    def columns(self, look: TypeLookup, run: StatementRunner) -> dict[str, CursorColumn] | None:
         """The cursor's and key's columns by name; None if they are not known until a row exists."""
         names = ", ".join(look.columns.values())
         if look.reflected is not None:
@@ -446,7 +447,7 @@ class Dialect:
             for name, value, description in zip(look.columns, first, records.description, strict=True)
         }
 
-    def _with_values(self, look: Look, names: str, run: Runner) -> Records:
+    def _with_values(self, look: TypeLookup, names: str, run: StatementRunner) -> Records:
         """A row of a query without a NULL in these columns, since a NULL shows no type. Else a row that would be read,
         if there is one, so that its key is refused."""
         every = " AND ".join(f"{column} IS NOT NULL" for column in look.columns.values())
@@ -457,7 +458,7 @@ class Dialect:
         rest = f"FROM {look.relation} WHERE {filtered}{look.columns[look.cursor]} IS NOT NULL"
         return run(self.limited(names, rest, 1))
 
-    def types(self, look: Look, run: Runner) -> dict[str, Column]:
+    def types(self, look: TypeLookup, run: StatementRunner) -> dict[str, CursorColumn]:
         """Columns whose values are only ever read as text, by name. What is found depends on no row: the text of a
         value must be the same in every process."""
         if look.reflected is not None:
@@ -469,39 +470,39 @@ class Dialect:
         """True if values of a SQLAlchemy type of times have a zone, or are instants."""
         return bool(getattr(kind, "timezone", False))
 
-    def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
+    def from_type(self, name: str, kind: Any, nullable: bool | None) -> CursorColumn:
         """A column from its SQLAlchemy type."""
         raise NotImplementedError
 
-    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
+    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> CursorColumn:
         """A column of a query, from a value of it and the driver's description."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------------- expressions
 
-    def render(self, sql: str, column: Column) -> str:
+    def render(self, sql: str, column: CursorColumn) -> str:
         """An expression: the value's text in the form of sources.md, "Cursor fidelity"."""
         raise NotImplementedError
 
-    def exact(self, column: Column, dbapi: Any) -> Exact | None:
+    def exact(self, column: CursorColumn, dbapi: Any) -> ValueFormat | None:
         """How the text that `render` gives is made of the value that this connection's driver returns; None where only
         the database can make it."""
         return None
 
-    def rests_on(self, columns: Iterable[Column]) -> Settings | None:
+    def rests_on(self, columns: Iterable[CursorColumn]) -> Settings | None:
         """The settings of the session that the texts of these columns depend on, as `session` makes them; None where
         there are none."""
         return None
 
-    def text(self, sql: str, column: Column) -> str:
+    def text(self, sql: str, column: CursorColumn) -> str:
         """An expression: the text of a value that is not read back, whatever its type is; NULL for NULL."""
         return self.render(sql, column)
 
-    def casts(self, column: Column) -> tuple[str, ...]:
+    def casts(self, column: CursorColumn) -> tuple[str, ...]:
         """The types through which a bound text becomes the value that it was made of, one after the other."""
         return (column.sql_type,) if column.sql_type else ()
 
-    def bind(self, value: KeyValue, column: Column) -> Any:
+    def bind(self, value: KeyValue, column: CursorColumn) -> Any:
         """What is bound for a stored text or number, inside of `casts`."""
         if column.family is Family.BYTES:
             return bytes.fromhex(str(value))
@@ -521,7 +522,7 @@ class Dialect:
 
     # ------------------------------------------------------------------------------------------------------ errors
 
-    def hidden_by(self, error: DBAPIError, run: Runner) -> str:
+    def hidden_by(self, error: DBAPIError, run: StatementRunner) -> str:
         """What would have hidden rows, if the server refused a statement for that; empty for any other error. Raises
         what the driver raises."""
         return ""
@@ -570,10 +571,10 @@ def family_by_type(kind: Any) -> Family:
 _KINDS = ((int, Family.INTEGER, ""), (str, Family.TEXT, ""), (bytes, Family.BYTES, ""))
 
 
-def by_value(name: str, value: Any, kinds: Sequence[tuple[type, Family, str]] = ()) -> Column:
+def by_value(name: str, value: Any, kinds: Sequence[tuple[type, Family, str]] = ()) -> CursorColumn:
     """A query's column by its value: the first of `kinds` (Python type, family, type for a CAST), or of those that are
     the same in all databases, that fits; else unfit."""
     for kind, family, sql_type in (*kinds, *_KINDS):
         if isinstance(value, kind):
-            return Column(name=name, family=family, sql_type=sql_type)
-    return Column(name=name, family=Family.UNFIT)
+            return CursorColumn(name=name, family=family, sql_type=sql_type)
+    return CursorColumn(name=name, family=Family.UNFIT)

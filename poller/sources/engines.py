@@ -12,9 +12,9 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.pool import NullPool
 
 from poller.databases import pools, tokens, urls
-from poller.databases.pools import Pool, Session
+from poller.databases.pools import Pool, PooledSession
 from poller.entra import Identity
-from poller.sources.database import Dialect, Form, Place
+from poller.sources.database import Dialect, Form, ServerPlace
 from poller.sources.identity import identify, place
 from poller.sources.user_sql import escape_colons
 
@@ -131,12 +131,12 @@ class SessionSetup:
         """See `Dialect.in_memory`."""
         return self._dialect.in_memory(self._engine)
 
-    def of_held(self, connection: Connection, driver: Any) -> Session:
+    def of_held(self, connection: Connection, driver: Any) -> PooledSession:
         """A new session of a connection that one source holds. Raises what the driver raises."""
         self._begin(connection, driver)
-        return self._session(Place(object(), None))
+        return self._session(ServerPlace(object(), None))
 
-    def of_pooled(self, connection: Connection) -> Session:
+    def of_pooled(self, connection: Connection) -> PooledSession:
         """A new session of a connection of the pool. Raises what the driver raises."""
         driver = connection.connection.driver_connection
         self._begin(connection, driver)
@@ -148,10 +148,10 @@ class SessionSetup:
         self._dialect.read_values(driver, self.form)
         self._dialect.set_up(connection, self._timeout)
 
-    def _session(self, found: Place) -> Session:
-        return Session(found.place, found.reading, self._timeout.total_seconds(), form=self.form)
+    def _session(self, found: ServerPlace) -> PooledSession:
+        return PooledSession(found.place, found.reading, self._timeout.total_seconds(), form=self.form)
 
-    def adjust(self, connection: Connection, driver: Any, session: Session) -> None:
+    def adjust(self, connection: Connection, driver: Any, session: PooledSession) -> None:
         """What another source set up otherwise. Raises what the driver raises."""
         if not session.fresh:
             self._dialect.resume(connection)
@@ -165,12 +165,12 @@ class SessionSetup:
                 connection.execute(sa.text(statement))
             session.timeout = seconds
 
-    def note_settings(self, connection: Connection, session: Session) -> None:
+    def note_settings(self, connection: Connection, session: PooledSession) -> None:
         """Before anything of the users' runs in it: for `restore`. Raises what the driver raises."""
         if _SETTINGS not in session.facts:
             session.facts[_SETTINGS] = self._dialect.settings(connection)
 
-    def restore(self, connection: Connection, session: Session) -> bool:
+    def restore(self, connection: Connection, session: PooledSession) -> bool:
         """True if the session has its settings again, for its next borrower."""
         session.close_facts()
         try:

@@ -18,7 +18,7 @@ from typing import Any
 
 from poller.errors import SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
-from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
+from poller.sources.columns import MOMENTS, NUMBERS, CursorColumn, Family
 from poller.sources.columns.moments import TextForm
 
 LONGEST_TYPE = 80
@@ -64,8 +64,8 @@ class TableFacts:
         guarantee: None until the bound is known.
     """
 
-    cursor: Column
-    keys: tuple[Column, ...]
+    cursor: CursorColumn
+    keys: tuple[CursorColumn, ...]
     server: str | None = None
     object: str | None = None
     guarantee: Guarantee | None = None
@@ -81,7 +81,9 @@ class TableFacts:
         return said
 
 
-def read_columns(stored: object, cursor: str, keys: tuple[str, ...]) -> tuple[Column, tuple[Column, ...]] | None:
+def read_columns(
+    stored: object, cursor: str, keys: tuple[str, ...]
+) -> tuple[CursorColumn, tuple[CursorColumn, ...]] | None:
     """The columns of the cursor and the key, from a document's `facts`; None if it does not say all of them, or says
     what this version does not write. A document may have been edited, and types are in SQL."""
     columns = stored.get("columns") if isinstance(stored, Mapping) else None
@@ -120,7 +122,7 @@ class Does(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FactsVerdict:
     """What follows from a change of the facts.
 
     Attributes:
@@ -142,10 +144,10 @@ class Verdict:
         return raised(f"{table}: {self.why}.", table=table, column=self.column, next_step=self.step)
 
 
-_GO_ON = Verdict(Does.GO_ON)
+_GO_ON = FactsVerdict(Does.GO_ON)
 
 
-def judge(old: TableFacts, new: TableFacts, cursor: Cursor | None, *, same_row: bool | None = None) -> Verdict:
+def judge(old: TableFacts, new: TableFacts, cursor: Cursor | None, *, same_row: bool | None = None) -> FactsVerdict:
     """What follows for a cursor that rests on `old` where the table is `new` now.
 
     `same_row`: under LOOK, whether what has the name holds the row at the cursor, with the same key and a cursor that
@@ -160,7 +162,7 @@ def judge(old: TableFacts, new: TableFacts, cursor: Cursor | None, *, same_row: 
     replaced = cursor is not None and _is_another(old.object, new.object)
     if replaced and same_row is not True:
         if same_row is None:
-            return Verdict(Does.LOOK)
+            return FactsVerdict(Does.LOOK)
         return _refuse(f"{_replaced(old, new)}, and it does not hold the row at the checkpoint {cursor}", "")
     waits = _waits(old, new, cursor)
     if waits is not None:
@@ -174,10 +176,10 @@ def judge(old: TableFacts, new: TableFacts, cursor: Cursor | None, *, same_row: 
     if not changed[0] and not replaced:
         return _GO_ON
     why, column = changed if changed[0] else (f"{_replaced(old, new)}, and it holds the row at the checkpoint", "")
-    return Verdict(Does.REPEAT, why, column, cursor=tie_of(cursor, new.cursor), replaced=not changed[0])
+    return FactsVerdict(Does.REPEAT, why, column, cursor=tie_of(cursor, new.cursor), replaced=not changed[0])
 
 
-def tie_of(cursor: Cursor, column: Column) -> Cursor:
+def tie_of(cursor: Cursor, column: CursorColumn) -> Cursor:
     """At or after a cursor's own value, rounded down to what the column holds: before all rows that may have the value
     now, so that some come again, and none is passed."""
     value = cursor.value
@@ -196,7 +198,7 @@ def tie_of(cursor: Cursor, column: Column) -> Cursor:
 
 
 def refuse_changed(
-    cursor: Cursor | None, column: Column, keys: tuple[Column, ...], *, what: str, is_table: bool
+    cursor: Cursor | None, column: CursorColumn, keys: tuple[CursorColumn, ...], *, what: str, is_table: bool
 ) -> None:
     """Return if a cursor's text can have come from these columns, if no facts say what it rests on; of a query the
     digits are not known. Raises: SourceError naming the column that was changed."""
@@ -218,13 +220,13 @@ def _not_of(cursor: Cursor, column: str) -> str:
     return f"the checkpoint {cursor} cannot have come from column {column} as it is now"
 
 
-def _refuse(why: str, column: str) -> Verdict:
+def _refuse(why: str, column: str) -> FactsVerdict:
     back = "Change the column back" if column else "Put the former table back"
     step = f"{back}; if the rows up to the checkpoint were delivered: poller rebind; else poller reset-to-cursor."
-    return Verdict(Does.REFUSE, why, column, step)
+    return FactsVerdict(Does.REFUSE, why, column, step)
 
 
-def _refused(old: Column, new: Column, cursor: Cursor) -> Verdict | None:
+def _refused(old: CursorColumn, new: CursorColumn, cursor: Cursor) -> FactsVerdict | None:
     """Where the cursor's text means another place in the cursor's column."""
     moments = {
         Family.DATE: "the column holds dates now",
@@ -262,7 +264,7 @@ def _replaced(old: TableFacts, new: TableFacts) -> str:
     return f"another table has its name now, or it was made again ({old.object}, now {new.object})"
 
 
-def _waits(old: TableFacts, new: TableFacts, cursor: Cursor | None) -> Verdict | None:
+def _waits(old: TableFacts, new: TableFacts, cursor: Cursor | None) -> FactsVerdict | None:
     """Where rows could be lost until something is as it was."""
     had, has = old.guarantee, new.guarantee
     other = old.server is not None and new.server is not None and old.server != new.server
@@ -271,17 +273,19 @@ def _waits(old: TableFacts, new: TableFacts, cursor: Cursor | None) -> Verdict |
             f"another server answers, or another timeline of it ({old.server}, now {new.server}): numbers that the"
             f" former one handed out may be handed out again, below the checkpoint {cursor}, so no row is read"
         )
-        return Verdict(Does.WAIT, why, step="If no committed row was lost: poller rebind --after-failover.")
+        return FactsVerdict(Does.WAIT, why, step="If no committed row was lost: poller rebind --after-failover.")
     if had is None or has is None or has.asked:
         return None
     if _RANKS.get(has.kind, 9) >= _RANKS.get(had.kind, 0):
         return None
     why = f"rows were read below a bound that is {had.kind}, and only {has.kind} is available now"
     why = f"{why}: {has.why}" if has.why else why
-    return Verdict(Does.WAIT, why, step=f"Undo what changed it, and the poller goes on automatically; or {ACCEPT}.")
+    return FactsVerdict(
+        Does.WAIT, why, step=f"Undo what changed it, and the poller goes on automatically; or {ACCEPT}."
+    )
 
 
-def _key_changed(old: Column, new: Column) -> str:
+def _key_changed(old: CursorColumn, new: CursorColumn) -> str:
     """Why a key's values may sort otherwise than they did; empty if they do not."""
     if _sorts_otherwise(old, new):
         return f"key column {new.name} sorts by {new.collation} now, and sorted by {old.collation}"
@@ -292,21 +296,21 @@ def _key_changed(old: Column, new: Column) -> str:
     return f"key column {new.name} holds fewer digits now" if _holds_less(old, new) else ""
 
 
-def _kind(column: Column) -> str:
+def _kind(column: CursorColumn) -> str:
     return column.sql_type or column.family.value
 
 
-def _sorts_otherwise(old: Column, new: Column) -> bool:
+def _sorts_otherwise(old: CursorColumn, new: CursorColumn) -> bool:
     return old.collation is not None and new.collation is not None and old.collation != new.collation
 
 
-def _is_smaller(old: Column, new: Column) -> bool:
+def _is_smaller(old: CursorColumn, new: CursorColumn) -> bool:
     """True if fewer integers fit; by the name of the type, if it is known."""
     sizes = [_SIZES.index(one.sql_type) if one.sql_type in _SIZES else -1 for one in (old, new)]
     return -1 not in sizes and sizes[1] < sizes[0]
 
 
-def _holds_all(old: Column, new: Column) -> bool:
+def _holds_all(old: CursorColumn, new: CursorColumn) -> bool:
     """True if the new type holds all values of the old one, in the same order; both of one family, without times."""
     if old.sql_type == new.sql_type or (old.sql_type, new.sql_type) == _TEXTS:
         return True
@@ -322,7 +326,7 @@ def _whole(places: re.Match[str]) -> int:
     return int(places["digits"]) - int(places["scale"])
 
 
-def _holds_less(old: Column, new: Column) -> bool:
+def _holds_less(old: CursorColumn, new: CursorColumn) -> bool:
     """True if values may have been rounded."""
     if old.family in MOMENTS:
         return new.digits < old.digits
@@ -332,7 +336,7 @@ def _holds_less(old: Column, new: Column) -> bool:
     return was is None or int(now["scale"]) < int(was["scale"])
 
 
-def _moment_of_another_column(cursor: Cursor, column: Column, *, is_table: bool) -> str:
+def _moment_of_another_column(cursor: Cursor, column: CursorColumn, *, is_table: bool) -> str:
     """Why this text cannot have come from this column; empty if it can."""
     if cursor.kind != "timestamp+pk":
         return ""
@@ -358,12 +362,12 @@ def _moment_of_another_column(cursor: Cursor, column: Column, *, is_table: bool)
 # ------------------------------------------------------------------------------------------------------- the document
 
 
-def _as_json(column: Column) -> dict[str, Any]:
+def _as_json(column: CursorColumn) -> dict[str, Any]:
     form = column.form
     said: dict[str, Any] = {"family": column.family.value}
     if column.sql_type:
         said["type"] = column.sql_type
-    if column.digits != Column.__dataclass_fields__["digits"].default:
+    if column.digits != CursorColumn.__dataclass_fields__["digits"].default:
         said["digits"] = column.digits
     if column.collation is not None:
         said["collation"] = column.collation
@@ -374,14 +378,14 @@ def _as_json(column: Column) -> dict[str, Any]:
     return said
 
 
-def _column(name: str, said: Any) -> Column:
+def _column(name: str, said: Any) -> CursorColumn:
     """Raises: AttributeError, KeyError, TypeError, ValueError: not what this version writes."""
     kind, digits, form, collation = said.get("type", ""), said.get("digits", 6), said.get("form"), said.get("collation")
     if not isinstance(kind, str) or (kind and (len(kind) > LONGEST_TYPE or _TYPE.fullmatch(kind) is None)):
         raise ValueError("not the name of a type")
     if collation is not None and not (isinstance(collation, str) and len(collation) <= LONGEST_TEXT):
         raise ValueError("not the name of a collation")
-    return Column(
+    return CursorColumn(
         name=name,
         family=Family(said["family"]),
         sql_type=kind,

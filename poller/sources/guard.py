@@ -26,10 +26,10 @@ from poller.sources.faults import (
 )
 from poller.sources.identity import place
 from poller.sources.inspection import did_you_mean
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.records import setting_changed, unread_position
 from poller.sources.rows import CONVERSION_ERRORS
-from poller.sources.session import Session
+from poller.sources.session import SourceSession
 
 _T = TypeVar("_T")
 SHOWN = "Read as a role with BYPASSRLS or as the table's owner, or read a view of such a role that hides no row."
@@ -43,13 +43,15 @@ class Guard:
         identity: of the database, for messages. scrub: removes the URL's secrets from them.
     """
 
-    def __init__(self, session: Session, options: Options, identity: DatabaseIdentity, scrub: Scrubber) -> None:
+    def __init__(
+        self, session: SourceSession, options: ReadOptions, identity: DatabaseIdentity, scrub: Scrubber
+    ) -> None:
         self._session = session
         self._options = options
         self._identity = identity
         self._scrub = scrub
 
-    def of(self, session: Session) -> Guard:
+    def of(self, session: SourceSession) -> Guard:
         """The same for another session of the source."""
         return Guard(session, self._options, self._identity, self._scrub)
 

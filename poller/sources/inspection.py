@@ -12,11 +12,11 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
 from poller.errors import ConfigError, SourceError
-from poller.sources.columns import MOMENTS, NUMBERS, Column, Family, Reflected, proof_of
+from poller.sources.columns import MOMENTS, NUMBERS, CursorColumn, Family, Reflected, proof_of
 from poller.sources.connection import Database
-from poller.sources.database import Dialect, Look, Records, Watch
+from poller.sources.database import Dialect, Records, TypeLookup, Watch
 from poller.sources.faults import SCHEMA_FAULTS
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.page import Relation
 from poller.sources.sqlite.forms import mixed_forms
 
@@ -35,17 +35,17 @@ class Inspection:
     """
 
     names: tuple[str, ...]
-    cursor: Column
-    keys: tuple[Column, ...]
+    cursor: CursorColumn
+    keys: tuple[CursorColumn, ...]
     provable: bool
-    ordering: tuple[Column, ...] = ()
+    ordering: tuple[CursorColumn, ...] = ()
     seen: Hashable = None
     watch: Watch = field(default_factory=Watch)
 
 
 def inspect_source(
     database: Database,
-    options: Options,
+    options: ReadOptions,
     relation: Relation,
     quote: Callable[[str], str],
     ordering: Sequence[str] = (),
@@ -83,7 +83,7 @@ def inspect_source(
     if refused is not None:
         raise refused
     proven = table is not None and table.is_base and not table.inherited
-    look = Look(
+    look = TypeLookup(
         relation=relation.sql,
         columns=by_name,
         reflected=None if table is None else table.columns,
@@ -106,7 +106,7 @@ def inspect_source(
     of_text = [key.name for key in keys if key.family is Family.TEXT]
     watch = database.dialect.watch(look, of_text, database.run, database.connection())
     keys = tuple(replace(key, collation=watch.collations.get(key.name)) for key in keys)
-    texts: Mapping[str, Column] = {}
+    texts: Mapping[str, CursorColumn] = {}
     if ordering:
         by_name = {name: f"{relation.alias}.{quote(name)}" for name in ordering}
         texts = database.dialect.types(replace(look, columns=by_name, described=None), database.run)
@@ -132,7 +132,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"There are: {shown}." if names else ""
 
 
-def odd_value(options: Options, value: object, column: str | None = None) -> SourceError:
+def odd_value(options: ReadOptions, value: object, column: str | None = None) -> SourceError:
     """The error for a value unlike the others of its column (the cursor's, unless another is given)."""
     name = column or options.cursor_column
 
@@ -151,7 +151,7 @@ def odd_value(options: Options, value: object, column: str | None = None) -> Sou
     )
 
 
-def _reflect(dialect: Dialect, inspector: Inspector, options: Options, wanted: Sequence[str]) -> Reflected:
+def _reflect(dialect: Dialect, inspector: Inspector, options: ReadOptions, wanted: Sequence[str]) -> Reflected:
     table, schema = options.table or "", options.schema_name
     found = dialect.reflected(inspector, table, schema, wanted)
     if found.columns:
@@ -165,7 +165,7 @@ def _reflect(dialect: Dialect, inspector: Inspector, options: Options, wanted: S
     )
 
 
-def _refuse_unknown(options: Options, names: tuple[str, ...], wanted: Iterable[str], key: str = "") -> None:
+def _refuse_unknown(options: ReadOptions, names: tuple[str, ...], wanted: Iterable[str], key: str = "") -> None:
     doubles = {name for name in names if names.count(name) > 1}
     if doubles:
         raise SourceError(
@@ -191,7 +191,7 @@ def _refuse_unknown(options: Options, names: tuple[str, ...], wanted: Iterable[s
             )
 
 
-def _refuse_unfit(options: Options, cursor: Column, keys: tuple[Column, ...]) -> None:
+def _refuse_unfit(options: ReadOptions, cursor: CursorColumn, keys: tuple[CursorColumn, ...]) -> None:
     what = options.what
     if options.is_timed:
         if cursor.odd is not None:
@@ -229,7 +229,7 @@ def _refuse_unfit(options: Options, cursor: Column, keys: tuple[Column, ...]) ->
             )
 
 
-_FITS: dict[str, Callable[[Column], bool]] = {
+_FITS: dict[str, Callable[[CursorColumn], bool]] = {
     "integer+pk": lambda column: column.family in NUMBERS,
     "xid8+pk": lambda column: column.sql_type == "xid8",
     "rowversion+pk": lambda column: column.family is Family.BYTES and column.sql_type == "binary(8)",
@@ -241,12 +241,12 @@ _HOLDS = {
 }
 
 
-def _kind(column: Column) -> str:
+def _kind(column: CursorColumn) -> str:
     return "other" if column.family is Family.UNFIT else column.family.value
 
 
 def _refuse_weak_key(
-    dialect: Dialect, inspector: Inspector, options: Options, reflected: dict[str, dict[str, Any]]
+    dialect: Dialect, inspector: Inspector, options: ReadOptions, reflected: dict[str, dict[str, Any]]
 ) -> None:
     what = options.what
     sets = dialect.unique_sets(inspector, options.table or "", options.schema_name)

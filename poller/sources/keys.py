@@ -13,7 +13,7 @@ from uuid import UUID
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, CursorKind, KeyValue, text_size
-from poller.sources.columns import RENDERED_BY_DATABASE, Column, Exact, Family
+from poller.sources.columns import RENDERED_BY_DATABASE, CursorColumn, Family, ValueFormat
 
 
 def json_value(value: Any) -> KeyValue:
@@ -38,7 +38,7 @@ def json_value(value: Any) -> KeyValue:
             raise TypeError(type(value).__name__)
 
 
-def parse_key(text: str, column: Column) -> KeyValue:
+def parse_key(text: str, column: CursorColumn) -> KeyValue:
     """A key part as a person typed it, in the document's form. The database reads dates and the like.
 
     Raises: ValueError, saying what the column takes.
@@ -70,14 +70,14 @@ class KeyReader:
     """Reads the cursor's parts from a fetched record: from the user's columns where the driver's value is exact, from
     helper columns after them where only the database writes it without loss."""
 
-    def __init__(self, kind: CursorKind, table: str, cursor: Column, keys: Sequence[Column]) -> None:
+    def __init__(self, kind: CursorKind, table: str, cursor: CursorColumn, keys: Sequence[CursorColumn]) -> None:
         self._kind = kind
         self._table = table
         self.helpers = [k for k in keys if k.family in RENDERED_BY_DATABASE and k.name != cursor.name]
         self._cursor = cursor
         self._keys = keys
 
-    def plan(self, names: Sequence[str], exact: Exact | None = None) -> ReadPlan:
+    def plan(self, names: Sequence[str], exact: ValueFormat | None = None) -> ReadPlan:
         """Where each part is in a record; `names` are the user's columns, which the helpers follow. `exact`: how the
         cursor's text is made of its column's value; None if it is the first helper."""
         width = len(names)
@@ -107,7 +107,7 @@ class ReadPlan:
         places: Sequence[tuple[str, int]],
         *,
         width: int,
-        exact: Exact | None = None,
+        exact: ValueFormat | None = None,
     ) -> None:
         self._kind = kind
         self._table = table

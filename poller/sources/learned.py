@@ -16,13 +16,13 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from poller.model.cursor import Cursor
 from poller.ports import Page
 from poller.sources.captured import Captured
-from poller.sources.columns import RENDERED_BY_DATABASE, Column, Exact, Family
+from poller.sources.columns import RENDERED_BY_DATABASE, CursorColumn, Family, ValueFormat
 from poller.sources.connection import Database
-from poller.sources.database import Records, Whereabouts
+from poller.sources.database import Records, ResolvedNames
 from poller.sources.facts import TableChanged, TableFacts
 from poller.sources.inspection import Inspection, inspect_source
 from poller.sources.keys import KeyReader, ReadPlan
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.page import Relation, Statements
 from poller.sources.parsing import ColumnReader, parse_cursor, settle
 from poller.sources.records import PROBE, refuse_bad_keys, setting_changed
@@ -37,7 +37,7 @@ class Learned:
     def __init__(
         self,
         database: Database,
-        options: Options,
+        options: ReadOptions,
         relation: Relation,
         quote: Callable[[str], str],
         captured: Captured | None = None,
@@ -56,8 +56,8 @@ class Learned:
         """What pages may show: what a result showed just before the look at the table, or the page that led to it."""
         self._empty_by: tuple[str, Any] | None = None
         """See `Dialect.emptiness`: the last inspection found no row, and it was so just before."""
-        self._settled_last: tuple[tuple[Column, str], Cursor] | None = None
-        self.whereabouts: Whereabouts | None = None
+        self._settled_last: tuple[tuple[CursorColumn, str], Cursor] | None = None
+        self.whereabouts: ResolvedNames | None = None
         self._asked: Hashable = None
         """The place that was asked; None before the first."""
         self._watched = float("-inf")
@@ -156,7 +156,7 @@ class Learned:
             self.whereabouts = self._asked_where()
             self._asked = self.database.place()
 
-    def _asked_where(self) -> Whereabouts | None:
+    def _asked_where(self) -> ResolvedNames | None:
         """In one statement. None if there is nothing to ask, no such table, or a server that does not support the
         question, as some with PostgreSQL's protocol: then the source is what the configuration says. Raises what the
         driver raises."""
@@ -164,7 +164,7 @@ class Learned:
         question = dialect.asks_where(self.options, mariadb=mariadb)
         ours = {} if self.captured is None else self.captured.said()
         if question is None:
-            return Whereabouts(ours) if ours else None
+            return ResolvedNames(ours) if ours else None
         for server in question.servers:
             with contextlib.suppress(DBAPIError if dialect.is_untried else ProgrammingError):
                 found = self.database.run(question.sql.replace("{server}", server), question.params)
@@ -173,7 +173,7 @@ class Learned:
                     return None
                 said = {**ours, "database.database": in_use, "schema": schema}
                 said |= dialect.reached(self.database.driver_connection())
-                return Whereabouts(said, None if made is None else str(made), None if which is None else str(which))
+                return ResolvedNames(said, None if made is None else str(made), None if which is None else str(which))
         return None
 
     def statements(self) -> Statements:
@@ -195,8 +195,8 @@ class Learned:
             joined, chosen = self.captured.selects()
             relation = replace(relation, joined=joined, chosen=chosen)
         known, options = self._known, self.options
-        cursor = Column(options.cursor_column, Family.TEXT) if known is None else known.cursor
-        keys = [Column(name, Family.TEXT) for name in options.pk_columns] if known is None else known.keys
+        cursor = CursorColumn(options.cursor_column, Family.TEXT) if known is None else known.cursor
+        keys = [CursorColumn(name, Family.TEXT) for name in options.pk_columns] if known is None else known.keys
         reader = KeyReader(options.cursor_kind, options.what, cursor, keys)
         projection = None
         if columns is not None:
@@ -218,21 +218,21 @@ class Learned:
         return ColumnReader(self.database, self.options, self.statements())
 
     @property
-    def ordering_texts(self) -> tuple[Column, ...]:
+    def ordering_texts(self) -> tuple[CursorColumn, ...]:
         """The ordering key's columns whose texts are the last of a page's, if it is not the key."""
         return () if self._known is None else self._known.ordering
 
     @property
-    def helpers(self) -> tuple[Column, ...]:
+    def helpers(self) -> tuple[CursorColumn, ...]:
         """Whose texts are behind the user's columns in a page, beside the cursor's."""
         return () if self._reader is None else tuple(self._reader.helpers)
 
-    def plan(self, names: Sequence[str], exact: Exact | None = None) -> ReadPlan:
+    def plan(self, names: Sequence[str], exact: ValueFormat | None = None) -> ReadPlan:
         """Where the cursor's parts are in a page's records; `exact`: see `KeyReader.plan`."""
         assert self._reader is not None  # noqa: S101 - statements() made it
         return self._reader.plan(names[: len(names) - (exact is None) - len(self._reader.helpers)], exact)
 
-    def exact(self, known: Inspection) -> Exact | None:
+    def exact(self, known: Inspection) -> ValueFormat | None:
         """How the cursor's text is made of the driver's value; None if the database makes it: also while values may
         come as text, and where the cursor's column is a key's too, whose text it then gives as well."""
         cursor = known.cursor

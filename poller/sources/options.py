@@ -22,7 +22,7 @@ DELAY = timedelta(seconds=5)
 """`settle`, if the bound is a delay and nothing else is set."""
 
 
-class Options(SourceOptions):
+class ReadOptions(SourceOptions):
     """The options of a source, with what follows from them."""
 
     @property
@@ -32,7 +32,7 @@ class Options(SourceOptions):
             return "query"
         return self.table if self.schema_name is None else f"{self.schema_name}.{self.table}"
 
-    def of_changes(self, name: str) -> Options:
+    def of_changes(self, name: str) -> ReadOptions:
         """Those by which the change table of a captured table is read, with all its columns."""
         of_table = {"table": name, "cursor_column": "id", "cursor_kind": "integer+pk", "pk_columns": ("id",)}
         return self.model_copy(update={**of_table, "columns": None})
@@ -82,9 +82,9 @@ class Options(SourceOptions):
         return "settle" in self.model_fields_set
 
 
-def read_options(given: Mapping[str, Any]) -> Options:
+def read_options(given: Mapping[str, Any]) -> ReadOptions:
     """Check the keywords of `SqlSource`. Raises: ConfigError naming the key."""
-    options = checked_keywords(Options, given)
+    options = checked_keywords(ReadOptions, given)
     kind = options.cursor_kind
     check_bound(options.bound, kind)
     if options.extra_delay and kind in _NO_TIME:

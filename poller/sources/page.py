@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Select, and_, or_
 from sqlalchemy.sql.functions import Function
 
 from poller.model.cursor import Cursor, KeyValue
-from poller.sources.columns import MOMENTS, Column
+from poller.sources.columns import MOMENTS, CursorColumn
 from poller.sources.database import Dialect, PageForm
 
 Params: TypeAlias = dict[str, Any]
@@ -54,7 +54,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Range:
+class Span:
     """An interval of the order: a condition and what it binds.
 
     Attributes:
@@ -79,11 +79,11 @@ class Statements:
         dialect: Dialect,
         quote: Callable[[str], str],
         relation: Relation,
-        cursor: Column,
-        keys: Sequence[Column],
+        cursor: CursorColumn,
+        keys: Sequence[CursorColumn],
         projection: Sequence[str] | None,
-        helpers: Sequence[Column] = (),
-        ordering: Sequence[Column] = (),
+        helpers: Sequence[CursorColumn] = (),
+        ordering: Sequence[CursorColumn] = (),
         guard: str = "",
     ) -> None:
         self._dialect = dialect
@@ -115,7 +115,7 @@ class Statements:
 
     def ranges(
         self, after: Cursor | None, below: str | None, *, inclusive: bool = False, until: Cursor | None = None
-    ) -> list[Range]:
+    ) -> list[Span]:
         """The intervals to read one after the other: one, or two where a tie has to be read separately. `until`: no row
         beyond it either."""
         shape = ("ranges", _shape(after), None if below is None else inclusive, _shape(until))
@@ -135,25 +135,25 @@ class Statements:
             tie = and_(self._c >= value, self._c <= value) if self._dialect.ties_are_ranges else self._c == value
             return [and_(*fixed, tie, self._inside(">", form=self._dialect.key_form)), and_(*fixed, self._c > value)]
 
-        return [Range(where, params, (shape, at)) for at, where in enumerate(self._once(shape, made))]
+        return [Span(where, params, (shape, at)) for at, where in enumerate(self._once(shape, made))]
 
-    def of_key(self, key: Mapping[str, KeyValue]) -> Range:
+    def of_key(self, key: Mapping[str, KeyValue]) -> Span:
         """The rows with this key, of all columns of the key: one at most."""
         params = {f"k{i}": self._dialect.bind(key[one.name], one) for i, one in enumerate(self._all_keys)}
-        return Range(self._once("key", lambda: and_(*self._fixed(), *self._same_key())), params, "key")
+        return Span(self._once("key", lambda: and_(*self._fixed(), *self._same_key())), params, "key")
 
-    def of_key_from(self, at: Cursor) -> Range:
+    def of_key_from(self, at: Cursor) -> Span:
         """The row with a cursor's key, if it is at this cursor or a later one."""
         params = self.of_key(at.tiebreaker or {}).params | self._limit(at)
         where = self._once("from", lambda: and_(*self._fixed(), *self._same_key(), self._c >= self._value()))
-        return Range(where, params, "from")
+        return Span(where, params, "from")
 
-    def up_to(self, at: Cursor) -> Range:
+    def up_to(self, at: Cursor) -> Span:
         """The rows with a cursor's value or a lower one."""
         where = self._once("up to", lambda: and_(*self._fixed(), self._c <= self._value()))
-        return Range(where, self._limit(at), "up to")
+        return Span(where, self._limit(at), "up to")
 
-    def select(self, interval: Range, limit: int, *, exact: bool = False) -> tuple[Query, Params]:
+    def select(self, interval: Span, limit: int, *, exact: bool = False) -> tuple[Query, Params]:
         """Up to `limit` rows of an interval: the user's columns, the cursor's text (unless the driver's value is
         `exact`), the other helpers, the ordering key's texts."""
 
@@ -164,7 +164,7 @@ class Statements:
 
         return self._once((interval.shape, limit, exact), made), interval.params
 
-    def any_of(self, interval: Range) -> tuple[Query, Params]:
+    def any_of(self, interval: Span) -> tuple[Query, Params]:
         """The question whether an interval has a row: the page's statement for one row, without its values."""
         made = self._once((interval.shape, "any"), lambda: self._rows(interval.where, 1, _ONE))
         return made, interval.params
@@ -177,7 +177,7 @@ class Statements:
 
     # --------------------------------------------------------------------------------------------------- the counts
 
-    def lag(self, interval: Range, cap: int, *, nulls: int | None = None) -> tuple[Query, Params]:
+    def lag(self, interval: Span, cap: int, *, nulls: int | None = None) -> tuple[Query, Params]:
         """Of an interval: how many rows up to `cap`, the oldest cursor as text, and the server's clock. With `nulls`
         also, as `nulls` counts it, how many rows have no cursor."""
 
@@ -228,7 +228,7 @@ class Statements:
 
     # ----------------------------------------------------------------------------------------------------- one value
 
-    def round_trip(self, column: Column) -> Query:
+    def round_trip(self, column: CursorColumn) -> Query:
         """A text (`:v`) through the column's type and back, in the column's own form."""
         given = sa.select(self._value("v", column).label("poller_v")).subquery("poller_q")
         return sa.select(plain(self._dialect.render("poller_v", column))).select_from(given)
@@ -316,7 +316,7 @@ class Statements:
     def _parts(self, prefix: str) -> list[ColumnElement[Any]]:
         return [self._value(f"{prefix}{i}", key) for i, key in enumerate(self._keys)]
 
-    def _value(self, name: str = "v", column: Column | None = None) -> ColumnElement[Any]:
+    def _value(self, name: str = "v", column: CursorColumn | None = None) -> ColumnElement[Any]:
         """What is bound, as the type of a column, the cursor's unless another is given."""
         # Another type would let a driver's dialect add a CAST of its own.
         value: ColumnElement[Any] = sa.bindparam(name, type_=sa.types.NullType())

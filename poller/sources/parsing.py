@@ -12,13 +12,13 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, KeyValue
-from poller.sources.columns import MOMENTS, NUMBERS, RENDERED_BY_DATABASE, Column, Family
+from poller.sources.columns import MOMENTS, NUMBERS, RENDERED_BY_DATABASE, CursorColumn, Family
 from poller.sources.columns.moments import TextForm, iso_text
 from poller.sources.connection import Database
 from poller.sources.faults import Fault
 from poller.sources.inspection import Inspection, did_you_mean
 from poller.sources.keys import parse_key
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.page import Statements
 
 
@@ -31,7 +31,7 @@ class ColumnReader:
     """
 
     database: Database
-    options: Options
+    options: ReadOptions
     statements: Statements
 
 
@@ -90,7 +90,7 @@ def parse_keys(reader: ColumnReader, known: Inspection, pk: Mapping[str, str]) -
     return {key.name: _key_value(reader, key, pk[key.name]) for key in known.keys}
 
 
-def settle(reader: ColumnReader, cursor: Cursor, column: Column) -> Cursor:
+def settle(reader: ColumnReader, cursor: Cursor, column: CursorColumn) -> Cursor:
     """A cursor that was stored before the column's form was known, in that form: texts are compared as texts, and
     another text with the same meaning may sort elsewhere. Other cursors are returned unchanged.
 
@@ -138,7 +138,7 @@ def _of_unknown_column(reader: ColumnReader, text: str) -> str:
     return text
 
 
-def column_text(reader: ColumnReader, column: Column, text: str) -> str:
+def column_text(reader: ColumnReader, column: CursorColumn, text: str) -> str:
     """A text as the column itself would render the value it means."""
     text = text.strip()
     kind = "timestamps" if column.family in MOMENTS or column.form else f"{column.family.value} values"
@@ -159,7 +159,7 @@ def column_text(reader: ColumnReader, column: Column, text: str) -> str:
     return str(found)
 
 
-def _key_value(reader: ColumnReader, key: Column, text: str) -> KeyValue:
+def _key_value(reader: ColumnReader, key: CursorColumn, text: str) -> KeyValue:
     if key.family in RENDERED_BY_DATABASE or key.form is not None:
         return column_text(reader, key, text) if key.family is not Family.TEXT else text
     try:
@@ -173,7 +173,7 @@ def _key_value(reader: ColumnReader, key: Column, text: str) -> KeyValue:
         ) from None
 
 
-def _with_zone(reader: ColumnReader, column: Column, text: str) -> str:
+def _with_zone(reader: ColumnReader, column: CursorColumn, text: str) -> str:
     """Zoned columns: a text without a zone means UTC. Naive columns take no zone, which would be dropped silently."""
     if column.family not in MOMENTS:
         return text
@@ -198,7 +198,7 @@ def _with_zone(reader: ColumnReader, column: Column, text: str) -> str:
     return text if text.endswith("Z") else iso_text(moment.astimezone(UTC), column.digits, zoned=True)
 
 
-def _in_form(reader: ColumnReader, column: Column, form: TextForm, text: str) -> str:
+def _in_form(reader: ColumnReader, column: CursorColumn, form: TextForm, text: str) -> str:
     """SQLite: the stored text's own form, or what can be written in it."""
     as_it_stands = form.pattern().fullmatch(text) is not None
     try:
@@ -220,7 +220,7 @@ def _in_form(reader: ColumnReader, column: Column, form: TextForm, text: str) ->
     return _in_digits(reader, column, form, moment, fraction=fraction[1] if fraction else "")
 
 
-def _in_digits(reader: ColumnReader, column: Column, form: TextForm, moment: datetime, *, fraction: str) -> str:
+def _in_digits(reader: ColumnReader, column: CursorColumn, form: TextForm, moment: datetime, *, fraction: str) -> str:
     """Fractions may differ in length from row to row, and text is compared as text: typed shorter than in a row, a time
     would sort before that row, and typed longer after it. So it is written as that row writes it; without such a row in
     the digits of the form, and in more digits only where they are not zero."""

@@ -21,7 +21,7 @@ from poller.entra import Identity
 from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from poller.sources.connection import Database
 from poller.sources.current_bound import CurrentBound
 from poller.sources.database import Dialect
@@ -30,7 +30,7 @@ from poller.sources.facts import read_columns
 from poller.sources.faults import Fault
 from poller.sources.inspection import Inspection
 from poller.sources.learned import Learned
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.page import Relation, Statements
 from poller.sources.rows import CONVERSION_ERRORS
 from poller.sources.user_sql.checked import calls_functions
@@ -51,20 +51,20 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True)
-class Subject:
+class ProbeSubject:
     """What the statements over one source are made of. `url`: the database, or an engine that was given; `identity`:
     signs in there, instead of a password."""
 
     url: URL | Engine
     dialect: Dialect
-    options: Options
+    options: ReadOptions
     relation: Relation
     quote: Callable[[str], str]
     identity: Identity | None = None
 
     @property
     def database(self) -> Hashable:
-        """Equal for all that one `Lookout` can ask."""
+        """Equal for all that one `RowProbe` can ask."""
         return self.url, self.identity
 
 
@@ -72,13 +72,13 @@ class Subject:
 class Prepared:
     """A source whose statement can be made. `way`: for all that share it the bound is the same."""
 
-    subject: Subject
+    subject: ProbeSubject
     known: Inspection
     statements: Statements
     way: Hashable
 
 
-class Lookout:
+class RowProbe:
     """One connection to one database. Used by one thread at a time.
 
     It comes out of a pool of its own, so that no look waits for a page of a source. The pool has its share of the
@@ -90,7 +90,7 @@ class Lookout:
             waits for a connection.
     """
 
-    def __init__(self, first: Subject, timeout: timedelta, patience: timedelta) -> None:
+    def __init__(self, first: ProbeSubject, timeout: timedelta, patience: timedelta) -> None:
         url, dialect = first.url, first.dialect
         pool = None
         if not isinstance(url, Engine):
@@ -102,7 +102,7 @@ class Lookout:
         self._database = Database(engine, dialect, timeout, pool=pool, patience=patience)
         self._bounds: dict[Hashable, tuple[CurrentBound, Prepared]] = {}
 
-    def prepare(self, subject: Subject, stored: object, kind: str | None) -> Prepared | None:
+    def prepare(self, subject: ProbeSubject, stored: object, kind: str | None) -> Prepared | None:
         """What is asked of a source; None if its table has no row that would show its types, so that none waits.
 
         Args:
@@ -121,17 +121,17 @@ class Lookout:
         statements = Statements(subject.dialect, subject.quote, subject.relation, known.cursor, known.keys, ())
         return Prepared(subject, known, statements, _way(o, known.cursor, kind))
 
-    def _has_rows(self, subject: Subject) -> bool:
+    def _has_rows(self, subject: ProbeSubject) -> bool:
         """True if there is any row that has a cursor: needs no types."""
         o = subject.options
-        unknown = [Column(name, Family.TEXT) for name in (o.cursor_column, *o.pk_columns)]
+        unknown = [CursorColumn(name, Family.TEXT) for name in (o.cursor_column, *o.pk_columns)]
         statements = Statements(subject.dialect, subject.quote, subject.relation, unknown[0], unknown[1:], ())
         (every,) = statements.ranges(None, None)
         ask = statements.any_of(every)
         has_rows: bool = self._answered(subject, lambda: bool(self._database.run(*ask).rows))
         return has_rows
 
-    def _learned(self, subject: Subject) -> Inspection | None:
+    def _learned(self, subject: ProbeSubject) -> Inspection | None:
         learned = Learned(self._database, subject.options, subject.relation, subject.quote)
         known: Inspection | None = self._answered(subject, learned.learn)
         return known
@@ -172,7 +172,7 @@ class Lookout:
             bound.close()
         self._database.close()
 
-    def _answered(self, subject: Subject, work: Callable[[], Any]) -> Any:
+    def _answered(self, subject: ProbeSubject, work: Callable[[], Any]) -> Any:
         """Do the work; once more on a new connection, if the held one broke while idle. What its functions set in
         the session is undone: the next one asks in it too."""
         o = subject.options
@@ -213,7 +213,7 @@ class Lookout:
         return fault
 
 
-def _way(o: Options, cursor: Column, kind: str | None) -> Hashable:
+def _way(o: ReadOptions, cursor: CursorColumn, kind: str | None) -> Hashable:
     """Sources with the same have the same bound. Where it is not known which kind of bound a table gets (a foreign one
     gets another), or the bound is of a table's own numbers, the table is part of it."""
     own = None if kind is not None and o.cursor_kind in _WHOLE_DATABASE else (o.schema_name, o.table, o.query)

@@ -16,13 +16,13 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from poller.errors import SourceError
-from poller.sources.columns import MOMENTS, Column, Family
+from poller.sources.columns import MOMENTS, CursorColumn, Family
 from poller.sources.columns.moments import TextForm
 from poller.sources.connection import Database
 from poller.sources.database import Dialect, Records
 from poller.sources.inspection import Inspection, odd_value
 from poller.sources.keys import ReadPlan
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.page import Query, Statements
 from poller.sources.rows import CONVERSION_ERRORS
 from poller.sources.sqlite.forms import mixed_forms
@@ -42,7 +42,7 @@ _TYPES: dict[Family, tuple[type, ...]] = {
 
 def refuse_bad_records(
     known: Inspection,
-    options: Options,
+    options: ReadOptions,
     dialect: Dialect,
     records: Sequence[Sequence[Any]],
     plan: ReadPlan,
@@ -67,7 +67,7 @@ def refuse_bad_records(
     _refuse_odd_moments(known, options, dialect, records, plan)
 
 
-def refuse_escaped(options: Options, found: Records, plan: ReadPlan) -> None:
+def refuse_escaped(options: ReadOptions, found: Records, plan: ReadPlan) -> None:
     """Return if no text with invalid UTF-8 is part of a cursor or a key: escaped, it is another text.
 
     Raises: SourceError naming the column and the value."""
@@ -85,7 +85,7 @@ def refuse_escaped(options: Options, found: Records, plan: ReadPlan) -> None:
             )
 
 
-def bad_key(options: Options, why: str) -> SourceError:
+def bad_key(options: ReadOptions, why: str) -> SourceError:
     """The error for a key that does not identify rows."""
     names = ", ".join(options.pk_columns)
     return SourceError(
@@ -96,7 +96,7 @@ def bad_key(options: Options, why: str) -> SourceError:
     )
 
 
-def refuse_bad_keys(database: Database, options: Options, checks: Sequence[tuple[str, Query]]) -> None:
+def refuse_bad_keys(database: Database, options: ReadOptions, checks: Sequence[tuple[str, Query]]) -> None:
     """Return if none of the checks (`Statements.bad_keys`) finds a row. Raises: SourceError."""
     found = database.run(sa.select(*(query.scalar_subquery() for _, query in checks))).rows[0]
     for (what, _), count in zip(checks, found, strict=True):
@@ -104,12 +104,12 @@ def refuse_bad_keys(database: Database, options: Options, checks: Sequence[tuple
             raise bad_key(options, "is NULL in some rows" if what == "NULL" else "is the same in several rows")
 
 
-def refuse_null_cursors(database: Database, options: Options, statements: Statements) -> None:
+def refuse_null_cursors(database: Database, options: ReadOptions, statements: Statements) -> None:
     """Return if every row has a cursor. Raises: SourceError with the number of others, counted up to `PROBE`."""
     refuse_nulls(options, int(database.run(*statements.nulls(PROBE)).rows[0][0]))
 
 
-def refuse_nulls(options: Options, count: int) -> None:
+def refuse_nulls(options: ReadOptions, count: int) -> None:
     """As `refuse_null_cursors`, if they were counted."""
     if count:
         many = f"{count} rows have" if count > 1 else "1 row has"
@@ -122,7 +122,7 @@ def refuse_nulls(options: Options, count: int) -> None:
         )
 
 
-def _refuse_neighbours_alike(options: Options, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
+def _refuse_neighbours_alike(options: ReadOptions, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
     identities = plan.identities(records)
     if any(map(eq, identities, islice(identities, 1, None))):
         raise bad_key(options, "is the same in several rows")
@@ -130,7 +130,7 @@ def _refuse_neighbours_alike(options: Options, records: Sequence[Sequence[Any]],
 
 def _refuse_other_types(
     known: Inspection,
-    options: Options,
+    options: ReadOptions,
     dialect: Dialect,
     records: Sequence[Sequence[Any]],
     plan: ReadPlan,
@@ -151,7 +151,7 @@ def _refuse_other_types(
                 raise _other_type(options, column, kind)
 
 
-def _other_type(options: Options, column: Column, kind: type) -> SourceError:
+def _other_type(options: ReadOptions, column: CursorColumn, kind: type) -> SourceError:
     return SourceError(
         f"{options.what}: column {column.name} holds {column.family.value} values, and one of type {kind.__name__}:"
         " they do not sort together, and the same rows would be delivered for ever.",
@@ -163,7 +163,7 @@ def _other_type(options: Options, column: Column, kind: type) -> SourceError:
 
 
 def _refuse_odd_moments(
-    known: Inspection, options: Options, dialect: Dialect, records: Sequence[Sequence[Any]], plan: ReadPlan
+    known: Inspection, options: ReadOptions, dialect: Dialect, records: Sequence[Sequence[Any]], plan: ReadPlan
 ) -> None:
     form = known.cursor.form
     if form is not None and options.is_timed:
@@ -221,7 +221,7 @@ Read = Callable[[Sequence[str], int], Records]
 
 def unreadable(
     database: Database,
-    options: Options,
+    options: ReadOptions,
     names: Sequence[str],
     limit: int,
     error: BaseException,
@@ -270,7 +270,7 @@ def unreadable(
     )
 
 
-def unread_position(options: Options, error: BaseException) -> SourceError:
+def unread_position(options: ReadOptions, error: BaseException) -> SourceError:
     """The error where the driver failed with `error` on a value of the cursor or the key, which cannot be left out."""
     names = list(dict.fromkeys([options.cursor_column, *options.pk_columns]))
     return SourceError(
@@ -280,7 +280,7 @@ def unread_position(options: Options, error: BaseException) -> SourceError:
     )
 
 
-def setting_changed(options: Options, why: str) -> SourceError:
+def setting_changed(options: ReadOptions, why: str) -> SourceError:
     """The error if a setting of the session, which `why` names, is not as the source made it."""
     return SourceError(
         f"{options.what}: {why}.",

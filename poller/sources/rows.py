@@ -29,7 +29,7 @@ class LazyRows(FreshRows):
     """
 
     def __init__(
-        self, records: Records, names: tuple[str, ...], changeable: Sequence[int], documents: Documents
+        self, records: Records, names: tuple[str, ...], changeable: Sequence[int], documents: JsonValues
     ) -> None:
         self._records = records
         self._names = names
@@ -203,7 +203,7 @@ def _find(name: str) -> codecs.CodecInfo | None:
 codecs.register(_find)
 
 
-class Documents:
+class JsonValues:
     """The lists and objects of one result that came as JSON.
 
     Args:
@@ -221,7 +221,7 @@ class Documents:
         self._kept.append(value)
         self._untaken[id(value)] = text
 
-    def join(self, others: Documents) -> None:
+    def join(self, others: JsonValues) -> None:
         """With those of another result, which was not taken yet."""
         self._parse = self._parse or others._parse
         self._kept += others._kept

@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.databases.pools import Session
-from poller.databases.samplers import Maker, Reading, Remembering, Sample, SharedSampler, join
+from poller.databases.pools import PooledSession
+from poller.databases.samplers import Maker, ReadingConnection, Remembering, Sample, SharedSampler, join
 from poller.errors import SourceError
 from poller.ports import Bound
 from poller.sources.bound import SHOWS_HOLDER_AFTER, Marked, Rule, Sampled
-from poller.sources.columns import Column
+from poller.sources.columns import CursorColumn
 from poller.sources.columns.moments import remembered
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 
 BLOCKS = "an application may take a block of numbers and write the lower ones later"
 """Why a step other than 1 is a guess: Hibernate and others ask the sequence once for many rows."""
@@ -35,8 +35,8 @@ class Asked:
             cursor as text; highest_below: the same, of those below `:below`.
     """
 
-    options: Options
-    column: Column
+    options: ReadOptions
+    column: CursorColumn
     clock: sa.Executable
     highest: sa.Executable
     highest_below: sa.Executable
@@ -91,10 +91,15 @@ def _now(asked: Asked, connection: Connection) -> Sample:
 
 
 def shared(
-    asked: Asked, kind: str, reading_of: Callable[[Connection], Reading | None], make: Maker, connection: Connection
+    asked: Asked,
+    kind: str,
+    reading_of: Callable[[Connection], ReadingConnection | None],
+    make: Maker,
+    connection: Connection,
 ) -> SharedSampler:
-    """Samples of what is open on a server, shared by all sources of this process. `reading_of`: see `Reading`."""
-    session, o = Session.of(connection), asked.options
+    """Samples of what is open on a server, shared by all sources of this process. `reading_of`: see
+    `ReadingConnection`."""
+    session, o = PooledSession.of(connection), asked.options
     return join(
         reading_of(connection) if session is None else session.reading,
         make,

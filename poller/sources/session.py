@@ -20,7 +20,7 @@ from poller.ports import Bound, Lag, Page, Row, Table
 from poller.sources.basis import Basis
 from poller.sources.bound import render
 from poller.sources.captured import Captured
-from poller.sources.columns import NUMBERS, Column, Exact, Family
+from poller.sources.columns import NUMBERS, CursorColumn, Family, ValueFormat
 from poller.sources.connection import Database
 from poller.sources.current_bound import CurrentBound
 from poller.sources.database import GONE, Records
@@ -30,34 +30,34 @@ from poller.sources.inspection import Inspection
 from poller.sources.keys import LazyCursors, LazyKeys, LazyOrdering
 from poller.sources.lag import Lags
 from poller.sources.learned import Learned
-from poller.sources.options import Options
-from poller.sources.page import Range, Relation
+from poller.sources.options import ReadOptions
+from poller.sources.page import Relation, Span
 from poller.sources.parsing import parse_keys
 from poller.sources.records import (
     refuse_bad_records,
     refuse_escaped,
     unreadable,
 )
-from poller.sources.rows import CONVERSION_ERRORS, Documents, LazyRows, changeable, with_json
+from poller.sources.rows import CONVERSION_ERRORS, JsonValues, LazyRows, changeable, with_json
 from poller.sources.sqlite.forms import FormWatch
 
 if TYPE_CHECKING:
-    from poller.sources.arrow import Read, Tables
+    from poller.sources.arrow import ArrowTables, Read
 
 _T = TypeVar("_T")
 _TRIES = 3
 
 
-class Session:
+class SourceSession:
     """A source's reads, over what was learned of its table."""
 
     def __init__(
         self,
         database: Database,
-        options: Options,
+        options: ReadOptions,
         relation: Relation,
         quote: Callable[[str], str],
-        tables: Tables | None = None,
+        tables: ArrowTables | None = None,
         captured: Captured | None = None,
     ) -> None:
         self.tables = tables
@@ -225,7 +225,7 @@ class Session:
 
         return self._anew(work)
 
-    def _read(self, known: Inspection, intervals: Sequence[Range], limit: int, bound: Bound) -> Page:
+    def _read(self, known: Inspection, intervals: Sequence[Span], limit: int, bound: Bound) -> Page:
         """Up to `limit` rows of some intervals, one after the other, each with the cursor right after it. Where the
         text of a cursor cannot be made of the driver's value, the database renders those of the page."""
         exact = self.table.exact(known)
@@ -257,7 +257,7 @@ class Session:
             table=self.tables.of_records(records, own) if self.tables is not None and records else None,
         )
 
-    def _page_of(self, known: Inspection, read: Read, exact: Exact | None, bound: Bound) -> Page:
+    def _page_of(self, known: Inspection, read: Read, exact: ValueFormat | None, bound: Bound) -> Page:
         """A page whose rows came as a table."""
         if read.table is None:
             return Page(rows=[], cursors=[], bound=bound)
@@ -287,12 +287,12 @@ class Session:
             self._json = known, names
         return self._json[1]
 
-    def _collect(self, known: Inspection, intervals: Sequence[Range], limit: int, exact: Exact | None) -> Records:
+    def _collect(self, known: Inspection, intervals: Sequence[Span], limit: int, exact: ValueFormat | None) -> Records:
         """The records of all intervals; of their columns' names those without the ordering key's."""
         records: list[Sequence[Any]] = []
         names: tuple[str, ...] = ()
         description: Sequence[Sequence[Any]] = ()
-        documents, any_text = Documents(), False
+        documents, any_text = JsonValues(), False
         for interval in intervals:
             found = self._select(known, interval, limit - len(records), exact is not None)
             names, description = found.names[: len(found.names) - len(known.ordering)], found.description
@@ -307,7 +307,7 @@ class Session:
         self.database.page_held_text = any_text or bool(self.database.page_held_text)
         return Records(names, records, description, documents=documents)
 
-    def _select(self, known: Inspection, interval: Range, limit: int, exact: bool) -> Records:
+    def _select(self, known: Inspection, interval: Span, limit: int, exact: bool) -> Records:
         """Up to `limit` rows of an interval. Raises: SourceError naming a value that cannot be read even as text."""
         try:
             return self.database.run(*self.table.statements().select(interval, limit, exact=exact))
@@ -395,7 +395,9 @@ class Session:
         checkpoint, `after`, the bound says whether the server is below it: once there are rows again, it may have
         passed it."""
         kind = {"strict": "observed-strict", "delay": "heuristic"}.get(self.options.bound, self.options.bound)
-        known = Inspection(names=(), cursor=Column(self.options.cursor_column, Family.TEXT), keys=(), provable=False)
+        known = Inspection(
+            names=(), cursor=CursorColumn(self.options.cursor_column, Family.TEXT), keys=(), provable=False
+        )
         if after is not None and not self.options.is_timed:
             bound = self.sample(known, after)
             if bound.below_checkpoint:

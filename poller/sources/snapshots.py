@@ -24,7 +24,7 @@ from poller.model.cursor import Cursor, Snapshot
 from poller.ports import Bound, Page
 from poller.sources.captured import Captured, ChangedRows
 from poller.sources.rows import LazyRows, changeable
-from poller.sources.session import Session
+from poller.sources.session import SourceSession
 
 PAGES = 10
 """After a chunk so many pages of changes come before the next one, if there are so many."""
@@ -75,7 +75,7 @@ class Snapshots:
 
     def __init__(
         self,
-        session: Session,
+        session: SourceSession,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -93,8 +93,8 @@ class Snapshots:
         return self._session.captured
 
     def beginning(self) -> Cursor:
-        """Before its first page: at the bound of this moment. Raises: as `Session.page`; SourceUnavailable, while the
-        bound is not known."""
+        """Before its first page: at the bound of this moment. Raises: as `SourceSession.page`; SourceUnavailable, while
+        the bound is not known."""
         return self._at(self._first()).within(Snapshot())
 
     def _first(self) -> int:
@@ -120,7 +120,7 @@ class Snapshots:
 
     def page(self, after: Cursor, limit: int, *, again: bool) -> Page:
         """The page behind a cursor in a snapshot: its beginning (B), changes, rows of the table (R), or its end (E).
-        Empty if a chunk waits for open transactions, or there is nothing to do. Raises: as `Session.page`."""
+        Empty if a chunk waits for open transactions, or there is nothing to do. Raises: as `SourceSession.page`."""
         snapshot, last = after.snapshot or Snapshot(), _last(after)
         if snapshot.after is None and after.tiebreaker is None:
             return self._whole("B", after, snapshot)

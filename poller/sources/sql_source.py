@@ -22,11 +22,11 @@ from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, InspectableSource, Lag, Page, Row, Table
 from poller.sources.assembly import assemble
 from poller.sources.columns.moments import parse_utc
-from poller.sources.database import Whereabouts
+from poller.sources.database import ResolvedNames
 from poller.sources.identity import place
 from poller.sources.keys import idempotency_key
 from poller.sources.options import read_options
-from poller.sources.probing import Subject
+from poller.sources.probing import ProbeSubject
 from poller.sources.snapshots import Snapshots
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class SqlSource(InspectableSource):
         self._session, self._guard = parts.session, parts.guard
         self._another_session, self._subject, self._description = parts.another, parts.subject, parts.description
         self._snapshots = Snapshots(self._session)
-        self._said: Whereabouts | None = None
+        self._said: ResolvedNames | None = None
         self.captured = self._options.capture
         self._mind_forks()
 
@@ -276,8 +276,8 @@ class SqlSource(InspectableSource):
         self._session.bounding.recall(memory)
 
     @property
-    def subject(self) -> Subject:
-        """What a `probing.Lookout` needs to ask whether rows wait, on a connection of its own."""
+    def subject(self) -> ProbeSubject:
+        """What a `probing.RowProbe` needs to ask whether rows wait, on a connection of its own."""
         return self._subject
 
     def facts(self) -> dict[str, Any] | None:

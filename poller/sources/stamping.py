@@ -25,11 +25,11 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.errors import ConfigError
 from poller.sources import user_sql
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from poller.sources.columns.moments import has_daylight_saving
 from poller.sources.connection import Database
 from poller.sources.faults import Fault
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 
 if TYPE_CHECKING:
     from sqlglot import exp  # loaded if there is SQL to parse
@@ -142,7 +142,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class StampRule:
     """One thing that sets the column's value.
 
     Attributes:
@@ -162,7 +162,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ColumnOrigin:
     """The table's column behind the cursor, and what fills it.
 
     Attributes:
@@ -174,30 +174,30 @@ class Origin:
     schema: str | None
     table: str | None
     column: str
-    rules: Sequence[Rule] = ()
+    rules: Sequence[StampRule] = ()
     hidden: str = ""
     kind: str = ""
 
 
-def by_default(sql: str) -> Rule:
+def by_default(sql: str) -> StampRule:
     """A column's DEFAULT."""
-    return Rule(f"the column's DEFAULT {_short(sql)}", sql, inserts=True, is_default=True)
+    return StampRule(f"the column's DEFAULT {_short(sql)}", sql, inserts=True, is_default=True)
 
 
-def by_generation(sql: str | None) -> Rule:
+def by_generation(sql: str | None) -> StampRule:
     """A generated column: it changes with those that it is made from."""
-    return Rule("the column's generated expression", sql or None, inserts=True, updates=True)
+    return StampRule("the column's generated expression", sql or None, inserts=True, updates=True)
 
 
-def by_expression(what: str, sql: str | None) -> Rule:
+def by_expression(what: str, sql: str | None) -> StampRule:
     """A view's or query's expression over other columns."""
-    return Rule(f"{what}{'' if sql is None else ' ' + _short(sql)}", sql, inserts=True, updates=True)
+    return StampRule(f"{what}{'' if sql is None else ' ' + _short(sql)}", sql, inserts=True, updates=True)
 
 
 def by_trigger(
     name: str, body: str | None, column: str, events: str, *, to_new: bool, firm: bool = True, zone: str | None = None,
     tables: Collection[str] = (),
-) -> list[Rule]:  # fmt: skip
+) -> list[StampRule]:  # fmt: skip
     """What one trigger does with the column; empty if it does not touch it.
 
     Args:
@@ -210,9 +210,9 @@ def by_trigger(
     what = f'the trigger "{name}"'
     found = None if body is None else assigned(body, column, to_new=to_new, tables=tables)
     if found is None:
-        return [Rule(what, None, inserts, updates, firm=False)]
+        return [StampRule(what, None, inserts, updates, firm=False)]
     firm = firm and not is_conditional(body or "")
-    return [Rule(what, sql, inserts, updates, firm=firm, zone=zone) for sql in found]
+    return [StampRule(what, sql, inserts, updates, firm=firm, zone=zone) for sql in found]
 
 
 def _short(sql: str) -> str:
@@ -378,8 +378,8 @@ class Made:
 def traced(
     watched: Watched,
     view: Callable[[str | None, str], str | None],
-    table: Callable[[str | None, str, str], Origin | None],
-) -> Origin:
+    table: Callable[[str | None, str, str], ColumnOrigin | None],
+) -> ColumnOrigin:
     """The column behind the cursor. Raises what `view` and `table` raise.
 
     Args:
@@ -387,7 +387,7 @@ def traced(
     """
     at = follow(watched.family, watched.schema, watched.table, watched.query, watched.column, view)
     found = None if at.table is None else table(at.schema, at.table, at.column)
-    return found or Origin(None, None, "", [by_expression("the column's expression", at.sql)])
+    return found or ColumnOrigin(None, None, "", [by_expression("the column's expression", at.sql)])
 
 
 def follow(
@@ -471,10 +471,10 @@ def _chosen(tree: exp.Select, column: str) -> Any:
 class _Module(Protocol):
     WORDS: Words
 
-    def origin(self, connection: Connection, watched: Watched) -> Origin: ...
+    def origin(self, connection: Connection, watched: Watched) -> ColumnOrigin: ...
 
     def server(
-        self, connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]
+        self, connection: Connection, watched: Watched, found: ColumnOrigin, at: Sequence[datetime]
     ) -> list[Stamp]: ...
 
     def offsets(self, connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None: ...
@@ -488,7 +488,7 @@ def _words(family: str) -> Words:
     return _module(family).WORDS
 
 
-def watched(family: str, options: Options) -> Watched:
+def watched(family: str, options: ReadOptions) -> Watched:
     """The cursor's column of a source."""
     o = options
     return Watched(family, o.schema_name, o.table, o.query, o.cursor_column, o.bound_ignore_users)
@@ -504,7 +504,7 @@ _CHANGES = re.compile(
 )
 
 
-def needs_zone(options: Options, column: Column) -> bool:
+def needs_zone(options: ReadOptions, column: CursorColumn) -> bool:
     """True if the bound of this cursor rests on what its times mean."""
     if not options.is_timed:
         return False
@@ -513,16 +513,18 @@ def needs_zone(options: Options, column: Column) -> bool:
     return column.family in {Family.TIMESTAMP, Family.DATE}
 
 
-def origin(database: Database, cursor: Watched) -> Origin:
+def origin(database: Database, cursor: Watched) -> ColumnOrigin:
     """The table's column behind the cursor, and what fills it. Raises what the driver raises."""
     try:
         return _module(cursor.family).origin(database.connection(), cursor)
     except DBAPIError as error:
         _refuse_but_forbidden(database, error)
-        return Origin(None, None, "", [Rule("its definition, which this user may not read", None, True, True)])
+        return ColumnOrigin(
+            None, None, "", [StampRule("its definition, which this user may not read", None, True, True)]
+        )
 
 
-def stamps(database: Database, cursor: Watched, found: Origin) -> list[Stamp]:
+def stamps(database: Database, cursor: Watched, found: ColumnOrigin) -> list[Stamp]:
     """The zones in which the column is stamped, as far as the database shows them. Raises what the driver raises."""
     try:
         return _stamps(database.connection(), cursor, found)
@@ -536,7 +538,7 @@ def _refuse_but_forbidden(database: Database, error: DBAPIError) -> None:
         raise error
 
 
-def _stamps(connection: Connection, cursor: Watched, found: Origin) -> list[Stamp]:
+def _stamps(connection: Connection, cursor: Watched, found: ColumnOrigin) -> list[Stamp]:
     module, at = _module(cursor.family), instants(datetime.now(UTC))
     known, by_session = [], False
     readings = [(rule, *_read(rule, cursor.family, found)) for rule in found.rules]
@@ -553,7 +555,7 @@ def _stamps(connection: Connection, cursor: Watched, found: Origin) -> list[Stam
     return list({(one.zone, one.source): one for one in known}.values())
 
 
-def _read(rule: Rule, family: str, found: Origin) -> tuple[Reading, str]:
+def _read(rule: StampRule, family: str, found: ColumnOrigin) -> tuple[Reading, str]:
     if rule.sql is None:
         return Reading.UNKNOWN, ""
     reading, zone = read(rule.sql, family)
@@ -566,12 +568,12 @@ def _read(rule: Rule, family: str, found: Origin) -> tuple[Reading, str]:
     return reading, zone
 
 
-def _goes_before(rule: Rule, reading: Reading) -> bool:
+def _goes_before(rule: StampRule, reading: Reading) -> bool:
     """True if a trigger's value replaces, or may replace, the default's."""
     return rule.inserts and not rule.is_default and (rule.firm or reading is Reading.UNKNOWN)
 
 
-def earlier(what: str, column: str, family: str, found: Origin) -> ConfigError | None:
+def earlier(what: str, column: str, family: str, found: ColumnOrigin) -> ConfigError | None:
     """The error where the database stamps with a time before the present; None if it is not known to."""
     rules = [rule for rule in found.rules if rule.sql is not None and found.table is not None]
     firm = any(rule.inserts and rule.firm and not rule.is_default for rule in rules)

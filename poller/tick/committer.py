@@ -28,7 +28,7 @@ from poller.tick.progress import Progress
 
 LONGEST_HOLD = 0.5
 """So many seconds at most a PUT waits for batches that share it."""
-AFTER_A_MISS = 16
+SKIP_AFTER_TIMEOUT = 16
 """So many PUTs wait for nothing, once one has waited and the handler was not that quick."""
 
 
@@ -58,7 +58,7 @@ class Committer:
         """Set: the PUT that waits for further batches goes."""
         self._at_once = 0
         """The number of PUTs that wait for nothing."""
-        self.notify: Callable[[], None] = _nobody
+        self.notify: Callable[[], None] = _ignore
         """Called by another thread, when something was written or failed to."""
 
     def __enter__(self) -> Self:
@@ -184,7 +184,7 @@ class Committer:
             self.notify()
             took = self._context.runtime.monotonic() - began
             if holds and not full.wait(min(took, LONGEST_HOLD)):
-                self._at_once = AFTER_A_MISS
+                self._at_once = SKIP_AFTER_TIMEOUT
 
     def _commit(self, put: Put) -> None:
         self._tenure.yield_to_operator()
@@ -230,5 +230,5 @@ class Committer:
             )
 
 
-def _nobody() -> None:
+def _ignore() -> None:
     """No lane listens."""

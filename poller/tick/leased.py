@@ -245,7 +245,7 @@ class LeasedDelivery:
 
     def begin_writes(self) -> None:
         """From now on only the store is asked: many records that are written or removed are no hung handler."""
-        self._heartbeat.expect_no_end()
+        self._heartbeat.clear_deadline()
 
     def run(self, batch: Batch) -> Handled:
         """Run the handler on a batch that was begun, in its lane. What it raises is a result, and which rows it names.

@@ -97,8 +97,8 @@ def replay(context: Context, wanted: Replay, handler: Handler, *, by: str, reaso
 
     def begins(state: State, now: datetime) -> State:
         """An attempt of an owner that was killed counts now (failures 5)."""
-        state = aside.killed(state, limits=context.options.limits, jitter=jitter, now=now)
-        return aside.parking_ended(state)
+        state = aside.count_interrupted_try(state, limits=context.options.limits, jitter=jitter, now=now)
+        return aside.after_reset(state)
 
     def record(_: LeasedDelivery) -> None:
         """The audit trail says who did it, and how far it came."""

@@ -81,7 +81,7 @@ class Runner:
         wall = context.runtime.utcnow()
         if context.schedule.owed(state.looked_at, wall):
             return f"{tag} {context.schedule.next_after(wall):%Y-%m-%dT%H:%M:%S}"
-        if state.unfinished or aside.due(aside.parking_ended(state), now, limits=limits) is not None:
+        if state.unfinished or aside.due(aside.after_reset(state), now, limits=limits) is not None:
             return tag
         return None
 

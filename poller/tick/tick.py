@@ -182,8 +182,8 @@ class Tick:
         """The document after acquire: interrupted tries counted, leftovers of earlier generations
         dropped."""
         options = self.options
-        killed = aside.killed(state, limits=options.limits, jitter=jitter, now=now)
-        return lanes.usable(aside.parking_ended(killed), options.ordering_key)
+        killed = aside.count_interrupted_try(state, limits=options.limits, jitter=jitter, now=now)
+        return lanes.usable(aside.after_reset(killed), options.ordering_key)
 
     def _chosen(self, rows: PageRows, state: State, *, wide: bool, entering: bool = False) -> tuple[PageRows, Plan]:
         """What is done next with these rows: with all of them, or with those of one batch."""

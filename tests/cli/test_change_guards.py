@@ -18,7 +18,7 @@ from poller.admin.changes import Changes
 from poller.admin.clone import clone_checkpoint
 from poller.admin.import_azure_functions_db import read_foreign
 from poller.admin.rebind import Rebind
-from poller.admin.request import Request
+from poller.admin.request import ChangeOptions
 from poller.admin.restore import find_checkpoint
 from poller.backfill.result import BackfillOutput
 from poller.model.cursor import Cursor
@@ -359,13 +359,13 @@ DONE: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
     "another source": (
         elsewhere,
         ("rebind", "orders"),
-        lambda poller: Changes(poller, Request(file=poller.origin.file)).make(Rebind()),
+        lambda poller: Changes(poller, ChangeOptions(file=poller.origin.file)).make(Rebind()),
     ),
     "a clone": (
         nothing,
         ("clone-checkpoint", "orders", "orders-v2", "--dry-run"),
         lambda poller: clone_checkpoint(
-            poller, "orders-v2", Request(dry_run=True, file=poller.origin.file), file=Path(poller.origin.file)
+            poller, "orders-v2", ChangeOptions(dry_run=True, file=poller.origin.file), file=Path(poller.origin.file)
         ),
     ),
     "a dry run": (

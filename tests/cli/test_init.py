@@ -19,7 +19,7 @@ import pexpect
 import pytest
 import sqlalchemy as sa
 
-from poller.config.includes import Written
+from poller.config.includes import WrittenConfig
 from poller.project import plan
 from poller.project.file import ProjectFile, handlers_with
 from poller.project.new_poller import NewPoller
@@ -505,7 +505,7 @@ def test_what_only_a_type_checker_knows_is_not_used(tmp_path: Path) -> None:
 
 
 def read_as(tree: dict[str, Any]) -> ProjectFile:
-    return ProjectFile(Path("poller.toml"), "", tree, Written(Path("poller.toml"), tree, {}))
+    return ProjectFile(Path("poller.toml"), "", tree, WrittenConfig(Path("poller.toml"), tree, {}))
 
 
 def test_pollers_of_one_database_share_its_setting() -> None:

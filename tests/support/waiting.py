@@ -73,7 +73,7 @@ def waits(
         if number in behind:
             state = aside.follow(state, facts, at=number, now=now)
         elif number in pending:
-            state = aside.condemn(state, facts, at=at, now=now)
+            state = aside.reject(state, facts, at=at, now=now)
         else:
             state = aside.set_aside(state, facts, at=at, now=now, failures=2, delay=3600.0)
     state = transitions.restamped(state, now)

@@ -31,7 +31,7 @@ def cancel(
     """
     from poller.admin.changes import Changes
     from poller.admin.pausing import Cancel, await_worker
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     with session.app() as app:
         named = app.named(name)
@@ -39,7 +39,7 @@ def cancel(
             from poller_cli.output.part_report import change_backfill
 
             return change_backfill(session, app, named, consent, "cancel", wait=not no_wait)
-        report = Report(session, app, consent, name)
+        report = ChangeReport(session, app, consent, name)
         on = Changes(app.without_source(named), report.request)
         output = report.made(on, Cancel())
         return report.report(await_worker(on, output, wait=not no_wait, waiting=report.waiting))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from poller.admin.capture import TableCapture
-    from poller.databases.capture import Plan
-    from poller_cli.output.capture_report import Named
+    from poller.databases.capture import CapturePlan
+    from poller_cli.output.capture_report import NamedPoller
     from poller_cli.output.models import CaptureOutput
     from poller_cli.terminal.confirmation import Consent
 
@@ -79,7 +79,7 @@ def capture(
             accepted=tuple(accept or ()),
             always=always,
         )
-        output = _done(session, made, action, capture_report.Named(name, app.app_name), consent, changes=changes)
+        output = _done(session, made, action, capture_report.NamedPoller(name, app.app_name), consent, changes=changes)
     if session.json:
         print_json(output)
     else:
@@ -93,7 +93,7 @@ Action = Literal["print", "install", "remove", "verify"]
 
 
 def _done(
-    session: Session, made: TableCapture, action: Action, named: Named, consent: Consent, *, changes: bool
+    session: Session, made: TableCapture, action: Action, named: NamedPoller, consent: Consent, *, changes: bool
 ) -> CaptureOutput:
     from poller_cli.output import capture_report
     from poller_cli.terminal.confirmation import confirm
@@ -106,7 +106,7 @@ def _done(
                 return capture_report.of_plan(named, action, made.plan(), changed=False)
             confirm(consent, named.name, "removing the capture of its table", production=None)
             return capture_report.of_removed(named, made.remove(changes=changes))
-    plan: Plan = made.plan()
+    plan: CapturePlan = made.plan()
     if action == "print" or consent.dry_run:
         return capture_report.of_plan(named, action, plan, changed=False)
     capture_report.show_before(named, plan, json=session.json, consent=consent)

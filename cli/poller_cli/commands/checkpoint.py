@@ -61,13 +61,13 @@ def clone(
     """
     from poller.admin.clone import clone_of, with_configuration
     from poller.admin.refusals import Refused
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     with session.app() as app:
         new = app.poller(new_name) if new_name in app.config.pollers else None
         if new is None and app.backfills.named(new_name):
             raise Refused(f"{new_name} is a backfill's name; nothing was changed.", next_step="Name another.")
-        report = Report(session, app, consent, new_name)
+        report = ChangeReport(session, app, consent, new_name)
         on, change = clone_of(app.poller(name), new_name, report.request, new=new, file=app.path, overwrite=overwrite)
         return report.report(with_configuration(report.made(on, change), change))
 

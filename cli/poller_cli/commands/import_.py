@@ -48,7 +48,7 @@ def azure_functions_db(
     again; it says so before anything is changed.
     """
     from poller.admin.import_azure_functions_db import Import, read_foreign
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     with session.app() as app:
         poller = app.poller(name)
@@ -56,4 +56,4 @@ def azure_functions_db(
             where, connection=app.config.state.connection, environ=os.environ, now=app.runtime.utcnow()
         )
         change = Import(foreign, app.config.pollers[name].source, overwrite)
-        return Report(session, app, consent, name).carry_out(poller, change)
+        return ChangeReport(session, app, consent, name).carry_out(poller, change)

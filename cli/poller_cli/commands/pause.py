@@ -19,7 +19,7 @@ def pause(
     Example: poller pause orders --reason "migration of the warehouse"
     """
     from poller.admin.pausing import Pause
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     with session.app() as app:
         named = app.named(name)
@@ -27,4 +27,4 @@ def pause(
             from poller_cli.output.part_report import change_backfill
 
             return change_backfill(session, app, named, consent, "pause")
-        return Report(session, app, consent, name).carry_out(app.without_source(named), Pause())
+        return ChangeReport(session, app, consent, name).carry_out(app.without_source(named), Pause())

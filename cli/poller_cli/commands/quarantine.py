@@ -97,7 +97,7 @@ def replay(
     from poller.admin.quarantine.replay import replay as hand_over
     from poller.admin.quarantine.replay import version_of
     from poller_cli.output import quarantine_report
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
     from poller_cli.terminal.confirmation import confirm
     from poller_cli.terminal.printing import claim_stdout, print_json
 
@@ -105,7 +105,7 @@ def replay(
     choice = Choice(ids=(*(rows or ()), *(ids or ())), key=_pairs(key or [], "--key"), all=every)
     out = claim_stdout() if session.json else sys.stdout
     with session.app() as app:
-        report = Report(session, app, consent, name)
+        report = ChangeReport(session, app, consent, name)
         poller = app.one(name)
         output = hand_over(poller, choice, version, replace(report.request, dry_run=True))
         if output.rows and not consent.dry_run:
@@ -139,11 +139,11 @@ def discard(
     """
     from poller.admin.quarantine.choice import Choice
     from poller.admin.quarantine.discard import Discard
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     choice = Choice(ids=(*(rows or ()), *(ids or ())), key=_pairs(key or [], "--key"), all=every)
     with session.app() as app:
-        return Report(session, app, consent, name).carry_out(app.one(name), Discard(choice))
+        return ChangeReport(session, app, consent, name).carry_out(app.one(name), Discard(choice))
 
 
 def add(
@@ -168,11 +168,11 @@ def add(
     It is set aside as the table has it now, and is tried again when the checkpoint has passed it.
     """
     from poller.admin.quarantine.add import Add
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     key = _pairs(pk, "--pk")
     with session.app() as app:
-        return Report(session, app, consent, name).carry_out(app.one(name), Add(key))
+        return ChangeReport(session, app, consent, name).carry_out(app.one(name), Add(key))
 
 
 def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ def rebind(
     Example: poller rebind orders --reason "the database moved to db2"
     """
     from poller.admin.rebind import Rebind
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     with session.app() as app:
-        return Report(session, app, consent, name).carry_out(app.poller(name), Rebind(after_failover))
+        return ChangeReport(session, app, consent, name).carry_out(app.poller(name), Rebind(after_failover))

@@ -67,7 +67,7 @@ def reset(
     """
     from poller.admin.refusals import WrongArgument, clean
     from poller.admin.resets import Reset
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     clean(to, "--to")
     kept = not pk and to not in _PLACES and _is_checkpoint(to)
@@ -77,7 +77,7 @@ def reset(
         raise WrongArgument("--rebind: is for a checkpoint from a file or a backup; other resets need none.")
     with session.app() as app:
         poller = app.poller(name)
-        report = Report(session, app, consent, name)
+        report = ChangeReport(session, app, consent, name)
         if to == "beginning":
             return report.carry_out(poller, Reset(None, token_at_least))
         if to == "snapshot":
@@ -98,10 +98,10 @@ def reset_to_beginning(session: Session, name: NameArgument, token_at_least: _TO
     If the state document was deleted, it makes one, and keeps the lease for its full time.
     """
     from poller.admin.resets import Reset
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     with session.app() as app:
-        return Report(session, app, consent, name).carry_out(app.poller(name), Reset(None, token_at_least))
+        return ChangeReport(session, app, consent, name).carry_out(app.poller(name), Reset(None, token_at_least))
 
 
 def reset_to_cursor(
@@ -126,13 +126,13 @@ def reset_to_cursor(
     """
     from poller.admin.refusals import clean
     from poller.admin.resets import Reset
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     with session.app() as app:
         poller = app.poller(name)
         clean(value, "--value")
         cursor = _cursor(poller, app.config.pollers[name].source, value, pk, option="--value")
-        return Report(session, app, consent, name).carry_out(poller, Reset(cursor, token_at_least))
+        return ChangeReport(session, app, consent, name).carry_out(poller, Reset(cursor, token_at_least))
 
 
 def reset_to_checkpoint(
@@ -158,12 +158,12 @@ def reset_to_checkpoint(
     If the document was deleted or cannot be read, the lease is kept for its full time, since a worker may still trust
     the old one.
     """
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     with session.app() as app:
         poller = app.poller(name)
         change = _restore(poller, file, rebind=rebind, token_at_least=token_at_least)
-        return Report(session, app, consent, name).carry_out(poller, change)
+        return ChangeReport(session, app, consent, name).carry_out(poller, change)
 
 
 def _is_checkpoint(to: str) -> bool:

@@ -18,7 +18,7 @@ def resume(
     Example: poller resume orders --reason "the customer exists now"
     """
     from poller.admin.pausing import Resume
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
 
     with session.app() as app:
         named = app.named(name)
@@ -26,4 +26,4 @@ def resume(
             from poller_cli.output.part_report import change_backfill
 
             return change_backfill(session, app, named, consent, "resume")
-        return Report(session, app, consent, name).carry_out(app.without_source(named), Resume())
+        return ChangeReport(session, app, consent, name).carry_out(app.without_source(named), Resume())

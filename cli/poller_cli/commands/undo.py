@@ -37,12 +37,12 @@ def undo(
     from poller.admin.change_records import list_changes
     from poller.admin.changes import Changes
     from poller.admin.undo import undo_of
-    from poller_cli.output.change_report import Report
+    from poller_cli.output.change_report import ChangeReport
     from poller_cli.terminal.printing import print_json
 
     with session.app() as app:
         named = app.named(name)
-        report = Report(session, app, consent, name)
+        report = ChangeReport(session, app, consent, name)
         if every:
             output = list_changes(Changes(app.without_source(named), report.request).operator)
             if session.json:

@@ -38,7 +38,7 @@ def watch(
     from poller.admin.refusals import WrongArgument
     from poller.backfill.watch import Watcher
     from poller_cli.terminal.layout import is_terminal
-    from poller_cli.terminal.sampler import Sampler
+    from poller_cli.terminal.sampler import IntervalSampler
 
     seconds = _seconds(interval)
     on_screen = is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
@@ -52,7 +52,7 @@ def watch(
                 return _lines(watcher, seconds, count)
             from poller_cli.output.watch_loop import WatchLoop
 
-            return WatchLoop(Sampler(watcher.sample, seconds, count), partial(_change, session)).run()
+            return WatchLoop(IntervalSampler(watcher.sample, seconds, count), partial(_change, session)).run()
         except KeyboardInterrupt:
             return exits.DONE
 

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from poller import worker
 from poller.admin.counts import number
-from poller.backfill.run import Backfill, Request
+from poller.backfill.run import Backfill, BackfillRequest
 from poller_cli import exits
 from poller_cli.terminal.confirmation import Consent, confirm
 from poller_cli.terminal.printing import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _OPTIONS = {"begins": "--from", "ends": "--to", "name": "--as"}
 
 
-class TypedRequest(Request):
+class TypedRequest(BackfillRequest):
     """As it is typed."""
 
     again = "run the same command"

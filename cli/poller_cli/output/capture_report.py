@@ -10,20 +10,22 @@ from poller_cli.output.models import CaptureBreak, CaptureCost, CaptureOutput, C
 from poller_cli.terminal.printing import printable
 
 if TYPE_CHECKING:
-    from poller.databases.capture import Plan, Removed
+    from poller.databases.capture import CapturePlan, Removed
     from poller.model.change_chain import Chain
     from poller_cli.session import Session
     from poller_cli.terminal.confirmation import Consent
 
 
-class Named(NamedTuple):
+class NamedPoller(NamedTuple):
     """The poller, and its application."""
 
     name: str
     app_name: str
 
 
-def of_plan(named: Named, action: Literal["print", "install", "remove"], plan: Plan, *, changed: bool) -> CaptureOutput:
+def of_plan(
+    named: NamedPoller, action: Literal["print", "install", "remove"], plan: CapturePlan, *, changed: bool
+) -> CaptureOutput:
     """As `capture --json` prints a plan, or one that was carried out."""
     return CaptureOutput(
         name=named.name,
@@ -49,7 +51,7 @@ def of_plan(named: Named, action: Literal["print", "install", "remove"], plan: P
     )
 
 
-def _bare(named: Named, action: Literal["remove", "verify"], **fields: object) -> CaptureOutput:
+def _bare(named: NamedPoller, action: Literal["remove", "verify"], **fields: object) -> CaptureOutput:
     values: dict[str, object] = {
         "name": named.name,
         "app_name": named.app_name,
@@ -70,14 +72,14 @@ def _bare(named: Named, action: Literal["remove", "verify"], **fields: object) -
     return CaptureOutput.model_validate(values | fields)
 
 
-def of_removed(named: Named, removed: Removed) -> CaptureOutput:
+def of_removed(named: NamedPoller, removed: Removed) -> CaptureOutput:
     """As `capture --remove --json` prints it."""
     kept = None if removed.dropped else removed.changes
     changed = removed.triggers or removed.dropped
     return _bare(named, "remove", changed=changed, table=removed.table, change_table=kept)
 
 
-def of_chain(named: Named, chain: Chain) -> CaptureOutput:
+def of_chain(named: NamedPoller, chain: Chain) -> CaptureOutput:
     """As `capture --verify --json` prints it."""
     proof = CaptureProof(
         changes=chain.changes,
@@ -90,7 +92,7 @@ def of_chain(named: Named, chain: Chain) -> CaptureOutput:
     return _bare(named, "verify", proof=proof)
 
 
-def show_before(named: Named, plan: Plan, *, json: bool, consent: Consent) -> None:
+def show_before(named: NamedPoller, plan: CapturePlan, *, json: bool, consent: Consent) -> None:
     """What an operator sees before agreeing, if there is one to ask."""
     from poller_cli.terminal.confirmation import will_ask
     from poller_cli.terminal.layout import fitted

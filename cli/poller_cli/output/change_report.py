@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from poller_cli.terminal.confirmation import Consent
 
 
-class Report:
+class ChangeReport:
     """One change of the poller `name`: its preview, the question, and what was done.
 
     Attributes:

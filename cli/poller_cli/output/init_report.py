@@ -9,11 +9,11 @@ from poller_cli.output.models import InitOutput
 from poller_cli.terminal.printing import one_line, printable
 
 if TYPE_CHECKING:
-    from poller.project.plan import Plan
+    from poller.project.plan import ProjectPlan
     from poller_cli.session import Session
 
 
-def next_commands(session: Session, plan: Plan) -> list[str]:
+def next_commands(session: Session, plan: ProjectPlan) -> list[str]:
     """What to run after it."""
     name = plan.new.name
     commands = [("check", name), ("run", name, "--once"), ("status", name)]
@@ -22,7 +22,7 @@ def next_commands(session: Session, plan: Plan) -> list[str]:
     return [session.command(*words) for words in commands]
 
 
-def output(session: Session, plan: Plan) -> InitOutput:
+def output(session: Session, plan: ProjectPlan) -> InitOutput:
     """As `init --json` prints it."""
     new = plan.new
     return InitOutput(
@@ -42,7 +42,7 @@ def output(session: Session, plan: Plan) -> InitOutput:
     )
 
 
-def lines(session: Session, plan: Plan) -> list[str]:
+def lines(session: Session, plan: ProjectPlan) -> list[str]:
     """For people."""
     new = plan.new
     zone = f", taken as {new.zone}" if new.zone else ""

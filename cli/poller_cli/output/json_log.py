@@ -40,7 +40,7 @@ def of_event(event: PollerEvent) -> str:
     return line(event.at, logging.getLevelName(event.level), f"poller.{event.poller}", fields)
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """What handlers and libraries log."""
 
     def format(self, record: logging.LogRecord) -> str:

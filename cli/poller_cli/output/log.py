@@ -40,7 +40,7 @@ def log_to_stderr(*, debug: bool, as_json: bool = False) -> None:
     if as_json:
         from poller_cli.output import json_log
 
-        handler.setFormatter(json_log.JsonLines())
+        handler.setFormatter(json_log.JsonFormatter())
         say_as(json_log.said)
         logging.captureWarnings(True)
     else:

@@ -10,7 +10,7 @@ from poller.admin.change_result import ChangeOutput
 from poller.admin.pausing import await_worker
 from poller.backfill.changes import BackfillChanges, Kind
 from poller_cli import exits
-from poller_cli.output.change_report import Report, surely_reported
+from poller_cli.output.change_report import ChangeReport, surely_reported
 from poller_cli.terminal.confirmation import confirm, will_ask
 from poller_cli.terminal.printing import print_json, printable
 
@@ -28,7 +28,7 @@ def change_backfill(
         return _change_part(session, app, named, consent, kind, wait=wait)
     request = replace(consent, file=str(session.config))
     changes = BackfillChanges(app.backfills, named.documents, kind, request)
-    reports = {one.name: Report(session, app, consent, one.name) for one in changes.parts}
+    reports = {one.name: ChangeReport(session, app, consent, one.name) for one in changes.parts}
     shows, out = not session.json or will_ask(consent), sys.stderr if session.json else sys.stdout
     if shows:
         print(f"{kind} {named.name}, which is in {len(reports)} parts", file=out, flush=True)
@@ -58,7 +58,7 @@ def change_backfill(
 
 def _change_part(session: Session, app: App, named: Named, consent: Consent, kind: Kind, *, wait: bool) -> int:
     """Change a backfill that is not in parts, or one part."""
-    report = Report(session, app, consent, named.documents[0].name)
+    report = ChangeReport(session, app, consent, named.documents[0].name)
     changes = BackfillChanges(app.backfills, named.documents, kind, report.request)
     (part,) = changes.parts
     output = report.made(part, changes.change)

@@ -13,7 +13,7 @@ from poller_cli import exits
 from poller_cli.output.sparkline import History
 from poller_cli.output.watch_screen import in_order, screen
 from poller_cli.terminal.keyboard import Keyboard
-from poller_cli.terminal.sampler import Ended, Sampler
+from poller_cli.terminal.sampler import IntervalSampler, NoMoreSamples
 
 if TYPE_CHECKING:
     from poller.backfill.watch import BackfillSample
@@ -27,7 +27,7 @@ class WatchLoop:
             or backfill.
     """
 
-    def __init__(self, sampler: Sampler[BackfillSample], change: Callable[[str, str], None]) -> None:
+    def __init__(self, sampler: IntervalSampler[BackfillSample], change: Callable[[str, str], None]) -> None:
         self._sampler = sampler
         self._change = change
         self._keyboard = Keyboard()
@@ -48,7 +48,7 @@ class WatchLoop:
                         while self._keyboard.pressed(60.0) is None:
                             pass
             return exits.DONE
-        except Ended:
+        except NoMoreSamples:
             return exits.DONE if self._last is None else exits.of_sample(self._last)
 
     def _until_key(self) -> str:

@@ -6,13 +6,13 @@ import sys
 from dataclasses import dataclass
 
 from poller.admin.refusals import Refused
-from poller.admin.request import Request
+from poller.admin.request import ChangeOptions
 from poller.model.escape import is_visible
 from poller_cli.terminal.layout import is_terminal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Consent(Request):
+class Consent(ChangeOptions):
     """What is asked for, and what was agreed to beforehand.
 
     Attributes:

@@ -11,11 +11,11 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Ended(Exception):
+class NoMoreSamples(Exception):
     """There are no further samples."""
 
 
-class Sampler(Generic[T]):
+class IntervalSampler(Generic[T]):
     """Takes a sample per interval. A context manager: the thread lives inside it.
 
     Args:
@@ -31,7 +31,7 @@ class Sampler(Generic[T]):
         self._samples: queue.Queue[tuple[T] | BaseException | None] = queue.Queue()
         self._thread = threading.Thread(target=self._run, name="poller-watch", daemon=True)
 
-    def __enter__(self) -> Sampler[T]:
+    def __enter__(self) -> IntervalSampler[T]:
         self._thread.start()
         return self
 
@@ -49,7 +49,7 @@ class Sampler(Generic[T]):
         if isinstance(sample, BaseException):
             raise sample
         if sample is None:
-            raise Ended
+            raise NoMoreSamples
         return sample[0]
 
     def _run(self) -> None:

@@ -22,8 +22,8 @@ from poller.errors import SourceError, SourceUnavailable
 from poller.journal.quarantine.records import Entry
 from poller.model import aside, backoff, transitions, window
 from poller.model.changes import Transition
-from poller.model.document import Change as Record
 from poller.model.document import DeliveryError, State
+from poller.model.document import OperatorChange as Record
 from poller.tick.current_row import CurrentRow, current_row
 from poller.tick.ordering import check_ordering_key, key_columns
 from poller.tick.preflight import check_fingerprint
@@ -69,7 +69,7 @@ class Add(Change):
             state = window.stored(state, None)
             delivery = state.delivery.model_copy(update={"attempts": 0, "last_error": None})
             state = backoff.at_once(state.model_copy(update={"delivery": delivery}))
-            state = aside.add(aside.parking_ended(state), self.row.facts, now=now)
+            state = aside.add(aside.after_reset(state), self.row.facts, now=now)
             state = aside.keyed(state, columns)
             control = state.control.model_copy(update={"last_change": record})
             return transitions.freed(state.model_copy(update={"control": control}), now=now)

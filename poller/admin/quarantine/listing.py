@@ -25,7 +25,7 @@ OTHERS_READ = 200
 """So many records of rows that are not listed are looked at: most of them are settled."""
 
 
-class RowError(ResultModel):
+class LastError(ResultModel):
     """How a row failed last."""
 
     type: str
@@ -61,7 +61,7 @@ class WaitingRowOutput(ResultModel):
     since: Stamp | None
     retry_at: Stamp | None
     """No automatic try before; null: at once, or never."""
-    error: RowError | None
+    error: LastError | None
     """How it failed last; null for one that only follows another, and where the record does not say."""
     problem: str | None = None
     """Why its record cannot be read; null if it can."""
@@ -137,7 +137,7 @@ class QuarantineShowOutput(ResultModel):
 def list_waiting(poller: WiredPoller) -> QuarantineOutput:
     """Which rows of a poller wait. Raises: StateCorrupt, StoreUnavailable, StoreDenied."""
     operator = operator_of(poller, "quarantine")
-    state = aside.parking_ended(operator.look().state)
+    state = aside.after_reset(operator.look().state)
     listed = every_row(state)
     reader = records_of(poller, operator)
     records = reader.records(list(listed))
@@ -154,7 +154,7 @@ def list_waiting(poller: WiredPoller) -> QuarantineOutput:
         aside=outputs(state.aside),
         pending=outputs(state.quarantine),
         room=aside.room(state, poller.options.limits),
-        unlisted=sorted(left.difference(every_row(aside.parking_ended(operator.look().state))) if left else ()),
+        unlisted=sorted(left.difference(every_row(aside.after_reset(operator.look().state))) if left else ()),
     )
 
 
@@ -167,7 +167,7 @@ def show_waiting(poller: WiredPoller, id_: str) -> QuarantineShowOutput:
     choice = Choice(ids=(id_,))
     check_choice(choice, poller)
     operator = operator_of(poller, "quarantine")
-    state = aside.parking_ended(operator.look().state)
+    state = aside.after_reset(operator.look().state)
     records = records_of(poller, operator)
     (id_,) = with_whole_ids(choice, state, records, name=poller.name).ids
     row = every_row(state).get(id_)
@@ -223,8 +223,8 @@ def _row(
     )
 
 
-def _error(error: DeliveryError, text: bool) -> RowError:
-    return RowError(type=error.type, message=error.message if text else "", at=error.at, batch_id=error.batch_id)
+def _error(error: DeliveryError, text: bool) -> LastError:
+    return LastError(type=error.type, message=error.message if text else "", at=error.at, batch_id=error.batch_id)
 
 
 def _act(act: Act) -> ActOutput:

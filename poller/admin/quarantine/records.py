@@ -12,7 +12,7 @@ from poller.journal.quarantine.record import Settled
 from poller.journal.quarantine.records import Quarantine
 from poller.model import aside, transitions
 from poller.model.changes import Transition
-from poller.model.document import Change, State, WaitingRow
+from poller.model.document import OperatorChange, State, WaitingRow
 
 
 def records_of(poller: WiredPoller, operator: Operator) -> Quarantine:
@@ -36,7 +36,7 @@ def every_row(state: State) -> dict[str, WaitingRow]:
 def unlisting(which: Callable[[State], Sequence[WaitingRow]]) -> Transition:
     """What becomes of a state in which these rows wait no longer."""
 
-    def without(state: State, record: Change, now: datetime) -> State:
+    def without(state: State, record: OperatorChange, now: datetime) -> State:
         gone = aside.without(state, [row.id for row in which(state)])
         control = gone.control.model_copy(update={"last_change": record})
         return transitions.freed(gone.model_copy(update={"control": control}), now=now)

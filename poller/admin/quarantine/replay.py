@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from poller.admin.quarantine.choice import Choice, check_choice, chosen, with_whole_ids
 from poller.admin.quarantine.records import records_of
 from poller.admin.refusals import Refused, WrongArgument
-from poller.admin.request import Request, checked_reason, identity
+from poller.admin.request import ChangeOptions, checked_reason, identity
 from poller.admin.wired import WiredPoller, operator_of
 from poller.errors import PollerError
 from poller.handler.call import Handler
@@ -79,7 +79,7 @@ def replay(
     poller: ReplayingPoller,
     choice: Choice,
     version: Version = "recorded",
-    request: Request | None = None,
+    request: ChangeOptions | None = None,
     *,
     handler: Handler | None = None,
 ) -> QuarantineReplayOutput:
@@ -88,11 +88,11 @@ def replay(
     How single rows went is in the result. Raises: Refused, if none could be handed over; WrongArgument, LeaseHeld,
         PollerError (paused or halted), FingerprintMismatch, ConfigError (no handler), StoreError, SourceError.
     """
-    request = request or Request()
+    request = request or ChangeOptions()
     check_choice(choice, poller)
     by, reason = identity(request.by), checked_reason(request.reason, request.option("reason"))
     operator = operator_of(poller, by)
-    state = aside.parking_ended(operator.look().state)
+    state = aside.after_reset(operator.look().state)
     records = records_of(poller, operator)
     choice = with_whole_ids(choice, state, records, name=poller.name)
     rows = chosen(choice, state, records, name=poller.name)
@@ -143,7 +143,7 @@ def _row(row: WaitingRow, result: Replayed | None) -> ReplayedRow:
     return ReplayedRow(id=row.id, pk=pk, outcome=outcome, error=result.error)
 
 
-def _refused(name: str, first: Replayed, request: Request) -> Refused:
+def _refused(name: str, first: Replayed, request: ChangeOptions) -> Refused:
     options = f"{request.option('current')}: as the table has it now; {request.option('recorded')}: as it was recorded."
     return NotHandedOver(
         f"{name}: the row {first.row.id} was not handed over. {first.error}",

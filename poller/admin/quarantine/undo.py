@@ -18,7 +18,7 @@ from poller.journal.quarantine.record import QuarantineRecord
 from poller.journal.quarantine.records import Entry
 from poller.model import aside, transitions
 from poller.model.changes import Transition
-from poller.model.document import Change as Record
+from poller.model.document import OperatorChange as Record
 from poller.model.document import State, WaitingRow
 from poller.tick.ordering import key_columns
 

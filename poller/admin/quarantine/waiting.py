@@ -11,7 +11,7 @@ from poller.admin.quarantine.choice import Choice
 from poller.admin.quarantine.discard import Discard
 from poller.admin.quarantine.listing import QuarantineOutput, QuarantineShowOutput, list_waiting, show_waiting
 from poller.admin.quarantine.replay import QuarantineReplayOutput, ReplayingPoller, replay, version_of
-from poller.admin.request import Request
+from poller.admin.request import ChangeOptions
 from poller.handler.call import Handler
 
 
@@ -68,7 +68,7 @@ class WaitingRows:
         Raises: Refused, if no row could be handed over; WrongArgument, LeaseHeld, PollerError (paused or halted),
             FingerprintMismatch, ConfigError (the handler, or another `ordering_key`), StoreError, SourceError.
         """
-        request = Request(dry_run=dry_run, by=by, reason=reason, file=self._file)
+        request = ChangeOptions(dry_run=dry_run, by=by, reason=reason, file=self._file)
         version = version_of(current=current, recorded=recorded)
         choice = Choice(ids=ids, key=key or {}, all=all)
         return replay(self._poller, choice, version, request, handler=handler)
@@ -94,7 +94,7 @@ class WaitingRows:
         Returns: `rows` are those that were discarded; `changed` is false where none was.
         Raises: WrongArgument, Refused (not passed yet), LeaseHeld, WriteConflict, StoreError. Nothing is changed then.
         """
-        request = Request(dry_run=dry_run, break_lease=break_lease, by=by, reason=reason, file=self._file)
+        request = ChangeOptions(dry_run=dry_run, break_lease=break_lease, by=by, reason=reason, file=self._file)
         return Changes(self._poller, request).make(Discard(Choice(ids=ids, key=key or {}, all=all)))
 
     def add(
@@ -117,5 +117,5 @@ class WaitingRows:
             LeaseHeld, FingerprintMismatch, ConfigError (rows wait under another `ordering_key`), NoRecord (too large
             for a record), SourceError, StoreError, WriteConflict. Nothing is passed then.
         """
-        request = Request(dry_run=dry_run, break_lease=break_lease, by=by, reason=reason, file=self._file)
+        request = ChangeOptions(dry_run=dry_run, break_lease=break_lease, by=by, reason=reason, file=self._file)
         return Changes(self._poller, request).make(Add({name: str(value) for name, value in pk.items()}))

@@ -17,9 +17,20 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from poller.databases import capture as common
-from poller.databases.capture import Busy, Change, Cost, Plan, Quoter, Record, Refusal, Removed, Wanted, run
+from poller.databases.capture import (
+    Busy,
+    CapturePlan,
+    CaptureRefusal,
+    CaptureRequest,
+    ChangeRow,
+    Cost,
+    Quoter,
+    Record,
+    Removed,
+    run,
+)
 from poller.databases.errors import codes
-from poller.databases.mysql.site import Site, literal
+from poller.databases.mysql.site import MySqlSite, literal
 from poller.databases.urls import use_utf8mb4
 
 _BUSY = frozenset({1205, 1213, 3572})
@@ -41,7 +52,7 @@ _CHANGES = """CREATE TABLE {changes} (id bigint unsigned NOT NULL AUTO_INCREMENT
 class MySqlCapture:
     """See `poller.databases.capture.Capture`."""
 
-    def __init__(self, connection: Connection, wanted: Wanted) -> None:
+    def __init__(self, connection: Connection, wanted: CaptureRequest) -> None:
         self._connection = connection
         self._wanted = wanted
         self._quote = quote = Quoter(connection, literal)
@@ -49,11 +60,11 @@ class MySqlCapture:
         quotes = ",ANSI_QUOTES" if quote("a").startswith('"') else ""  # as the server has it by default
         run(connection, f"SET SESSION sql_mode = 'STRICT_TRANS_TABLES{quotes}'")  # triggers keep it
 
-    def plan(self) -> Plan:
+    def plan(self) -> CapturePlan:
         """See `Capture.plan`."""
         return self._planned(self._site())
 
-    def install(self) -> Plan:
+    def install(self) -> CapturePlan:
         """See `Capture.install`."""
         with self._alone():
             site = self._site()
@@ -73,7 +84,7 @@ class MySqlCapture:
                 raise
         return plan
 
-    def _undo(self, site: Site) -> None:
+    def _undo(self, site: MySqlSite) -> None:
         """Drop what the installation made before it failed. Raises nothing of the driver's."""
         self._drop_triggers(site)
         with contextlib.suppress(SQLAlchemyError):
@@ -86,7 +97,7 @@ class MySqlCapture:
                 row = f"WHERE change_table = {literal(site.changes_name)}"
                 run(self._connection, f"DELETE FROM {site.captures} {row}")  # noqa: S608
 
-    def _drop_triggers(self, site: Site) -> None:
+    def _drop_triggers(self, site: MySqlSite) -> None:
         """Drop our triggers of this table. Raises nothing of the driver's."""
         for statement in site.triggers_dropped():
             with contextlib.suppress(SQLAlchemyError):
@@ -142,28 +153,28 @@ class MySqlCapture:
             with contextlib.suppress(SQLAlchemyError):
                 run(self._connection, "ROLLBACK")
 
-    def _changes(self, site: Site, after: int) -> Iterator[Change]:
+    def _changes(self, site: MySqlSite, after: int) -> Iterator[ChangeRow]:
         while True:
             where = f"WHERE id > {after} ORDER BY id LIMIT {common.PAGE}"
             page = run(self._connection, f"SELECT id, op, old, new FROM {site.changes} {where}").all()  # noqa: S608
-            yield from (Change._make(row) for row in page)
+            yield from (ChangeRow._make(row) for row in page)
             if len(page) < common.PAGE:
                 return
             after = page[-1][0]
 
-    def _rows(self, site: Site) -> Iterator[str]:
+    def _rows(self, site: MySqlSite) -> Iterator[str]:
         streamed = self._connection.execution_options(stream_results=True, max_row_buffer=common.PAGE)
         found: Any = run(streamed, f"SELECT {site.row('t', site.captured)} FROM {site.source} AS t")  # noqa: S608
         for (text,) in found:
             yield text if isinstance(text, str) else text.decode()
 
-    def _site(self) -> Site:
-        return Site(self._connection, self._wanted, self._quote)
+    def _site(self) -> MySqlSite:
+        return MySqlSite(self._connection, self._wanted, self._quote)
 
-    def _planned(self, site: Site) -> Plan:
+    def _planned(self, site: MySqlSite) -> CapturePlan:
         site.check()
         standing, gap = site.standing()
-        return Plan(
+        return CapturePlan(
             table=site.what,
             changes=f"{site.schema}.{site.changes_name}",
             key=site.key,
@@ -176,7 +187,7 @@ class MySqlCapture:
             cost=self._cost(site),
         )
 
-    def _statements(self, site: Site, gap: str | None) -> Iterator[str]:
+    def _statements(self, site: MySqlSite, gap: str | None) -> Iterator[str]:
         if not site.captures_there:
             yield _CAPTURES.format(captures=site.captures)
         if site.registered is None:  # an installation that is interrupted is gone on with
@@ -191,7 +202,7 @@ class MySqlCapture:
         yield self._registration(site)
         yield "UNLOCK TABLES"
 
-    def _registration(self, site: Site, removed: str = "NULL") -> str:
+    def _registration(self, site: MySqlSite, removed: str = "NULL") -> str:
         before = site.registered
         since = "0" if before is None else str(before.columns_since)
         if before is not None and common.retyped(before.columns, site.columns):
@@ -215,7 +226,7 @@ class MySqlCapture:
             f"ON DUPLICATE KEY UPDATE {changed}"
         )
 
-    def _cost(self, site: Site) -> Cost:
+    def _cost(self, site: MySqlSite) -> Cost:
         columns = ", ".join(map(self._quote, site.captured))  # an invisible one is in no *
         part = f"(SELECT {columns} FROM {site.source} LIMIT {common.SAMPLED}) AS t"  # noqa: S608
         results, times = [], []
@@ -249,12 +260,12 @@ class MySqlCapture:
             if number in _BUSY:
                 raise Busy from None
             if number == _BINARY_LOG:
-                raise Refusal(
+                raise CaptureRefusal(
                     f"{self._wanted.table}: the user may not create triggers (1419): the server writes a binary log.",
                     next_step="Set log_bin_trust_function_creators = 1, or use a user with SUPER: --url-env SETTING.",
                 ) from None
             if number in _DENIED:
-                raise Refusal(
+                raise CaptureRefusal(
                     f"{self._wanted.table}: the user may not create triggers ({number}): CREATE, DROP, TRIGGER, LOCK "
                     "TABLES, SELECT, INSERT, UPDATE and DELETE on the database are needed.",
                     next_step="Grant them, or name a setting with the URL of a user who has them: --url-env SETTING.",
@@ -265,5 +276,5 @@ class MySqlCapture:
                 run(self._connection, "SELECT release_lock('poller capture')")
 
 
-def _locks(site: Site) -> str:
+def _locks(site: MySqlSite) -> str:
     return f"LOCK TABLES {site.source} WRITE, {site.changes} WRITE, {site.captures} WRITE"

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import capture as common
-from poller.databases.capture import Quoter, Refusal, Standing, Wanted
+from poller.databases.capture import CaptureRefusal, CaptureRequest, Quoter, Standing
 
 LONGEST = 64
 _TABLE = sa.text(
@@ -70,7 +70,7 @@ def literal(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class MySqlRegistered:
     """The row of the table of captures: as it was installed."""
 
     made: Any
@@ -83,14 +83,14 @@ class Registered:
     removed: bool
 
 
-class Site:
+class MySqlSite:
     """The table, the names beside it, and what was installed. Raises: Refusal, if there is no such table."""
 
-    def __init__(self, connection: Connection, wanted: Wanted, quote: Quoter) -> None:
+    def __init__(self, connection: Connection, wanted: CaptureRequest, quote: Quoter) -> None:
         asked = {"schema": wanted.schema, "table": wanted.table}
         found = connection.execute(_TABLE, asked).first()
         if found is None:
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{wanted.table}: there is no such table that this database user can see.",
                 next_step="Look at `table` and `schema` of the poller's source.",
             )
@@ -128,7 +128,7 @@ class Site:
     def _is_there(self, table: str) -> bool:
         return self._connection.execute(_TABLE, {"schema": self.schema, "table": table}).first() is not None
 
-    def _registered(self) -> Registered | None:
+    def _registered(self) -> MySqlRegistered | None:
         if not self.captures_there:
             return None
         captures = self.captures.replace(":", "\\:")
@@ -140,7 +140,7 @@ class Site:
         if found is None:
             return None
         made, key, columns, old, excluded, accepted, since, removed = found
-        return Registered(
+        return MySqlRegistered(
             made,
             tuple(json.loads(key)),
             json.loads(columns),
@@ -205,19 +205,19 @@ class Site:
     def check(self) -> None:
         """Raises: Refusal, for what cannot be captured."""
         if self.kind != "BASE TABLE":
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{self.what}: it is a {self.kind.lower()}, and only tables can be captured.",
                 next_step="Name the table that holds its rows.",
             )
         if str(self.engine).lower() != "innodb":
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{self.what}: its engine is {self.engine}, not InnoDB, so a change would not be in its transaction.",
                 next_step="Make it an InnoDB table.",
             )
         common.check_columns(self.what, list(self.columns), self.key, self.excluded)
         if self.cascades and "cascades" not in self.accepted:
             name, rule = self.cascades[0]
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{self.what}: its rows are changed by the foreign key {name} ({rule}), which fires no trigger here.",
                 next_step="If that may be missed, add --accept cascades.",
             )

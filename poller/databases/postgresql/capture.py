@@ -18,14 +18,14 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases import capture as common
 from poller.databases.capture import (
     Busy,
-    Change,
+    CapturePlan,
+    CaptureRefusal,
+    CaptureRequest,
+    ChangeRow,
     Cost,
-    Plan,
     Quoter,
     Record,
-    Refusal,
     Removed,
-    Wanted,
     check_columns,
     run,
     transaction,
@@ -33,7 +33,7 @@ from poller.databases.capture import (
 from poller.databases.errors import codes
 from poller.databases.postgresql import facts as catalog
 from poller.databases.postgresql.ddl import SETTINGS, gap_statements, row_of, statements
-from poller.databases.postgresql.site import Site, check, literal
+from poller.databases.postgresql.site import PostgreSqlSite, check, literal
 
 _BUSY = frozenset({"55P03", "40P01", "57014"})
 _DENIED = "42501"
@@ -44,26 +44,26 @@ _CHANGE_BYTES, _WRITE_MICROSECONDS = 84, 7.0
 class PostgreSqlCapture:
     """See `poller.databases.capture.Capture`."""
 
-    def __init__(self, connection: Connection, wanted: Wanted) -> None:
+    def __init__(self, connection: Connection, wanted: CaptureRequest) -> None:
         self._connection = connection
         self._wanted = wanted
         self._quote = Quoter(connection, literal)
 
-    def plan(self) -> Plan:
+    def plan(self) -> CapturePlan:
         """See `Capture.plan`."""
         with transaction(self._connection, "BEGIN READ ONLY"):
-            return self._planned(Site(self._connection, self._wanted, self._quote))
+            return self._planned(PostgreSqlSite(self._connection, self._wanted, self._quote))
 
-    def install(self) -> Plan:
+    def install(self) -> CapturePlan:
         """See `Capture.install`."""
         with self._locking():
-            plan = self._planned(Site(self._connection, self._wanted, self._quote))
+            plan = self._planned(PostgreSqlSite(self._connection, self._wanted, self._quote))
             for statement in plan.statements:
                 run(self._connection, statement)
-            self._revoke(Site(self._connection, self._wanted, self._quote))
+            self._revoke(PostgreSqlSite(self._connection, self._wanted, self._quote))
         return plan
 
-    def _revoke(self, site: Site) -> None:
+    def _revoke(self, site: PostgreSqlSite) -> None:
         """Take what default privileges gave to others. Reading stays."""
         for kind, name in (("TABLE", site.changes), ("SEQUENCE", site.sequence), ("TABLE", site.captures)):
             for role, rights in catalog.writers(self._connection, name):
@@ -74,7 +74,7 @@ class PostgreSqlCapture:
     def remove(self, *, changes: bool) -> Removed:
         """See `Capture.remove`."""
         with self._locking():
-            site = Site(self._connection, self._wanted, self._quote)
+            site = PostgreSqlSite(self._connection, self._wanted, self._quote)
             if site.registered is None:
                 raise common.not_installed(site.facts.what, self._wanted.poller)
             there = catalog.function_of(self._connection, site.function) is not None
@@ -98,7 +98,7 @@ class PostgreSqlCapture:
     def record(self, most: int) -> Iterator[Record]:
         """See `Capture.record`."""
         with transaction(self._connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
-            site = Site(self._connection, self._wanted, self._quote)
+            site = PostgreSqlSite(self._connection, self._wanted, self._quote)
             if site.registered is None or site.registered.removed:
                 raise common.not_installed(site.facts.what, self._wanted.poller)
             for name, value in SETTINGS.items():
@@ -115,17 +115,17 @@ class PostgreSqlCapture:
                 rows=self._rows(site),
             )
 
-    def _changes(self, site: Site, after: int) -> Iterator[Change]:
+    def _changes(self, site: PostgreSqlSite, after: int) -> Iterator[ChangeRow]:
         columns = "SELECT id, op::text, old::text, new::text FROM"
         while True:
             where = f"WHERE id > {after} ORDER BY id LIMIT {common.PAGE}"
             page = run(self._connection, f"{columns} {site.changes} {where}").all()
-            yield from (Change._make(row) for row in page)
+            yield from (ChangeRow._make(row) for row in page)
             if len(page) < common.PAGE:
                 return
             after = page[-1][0]
 
-    def _rows(self, site: Site) -> Iterator[str]:
+    def _rows(self, site: PostgreSqlSite) -> Iterator[str]:
         row = row_of(site, "t.*")
         run(self._connection, f"DECLARE poller_rows NO SCROLL CURSOR FOR SELECT ({row})::text FROM {site.source} t")  # noqa: S608
         while page := run(self._connection, f"FETCH {common.PAGE} FROM poller_rows").all():
@@ -147,13 +147,13 @@ class PostgreSqlCapture:
                 raise Busy from None
             if state == _DENIED:
                 said = str(getattr(getattr(error.orig, "diag", None), "message_primary", None) or "a right is missing")
-                raise Refusal(
+                raise CaptureRefusal(
                     f"{self._wanted.table}: the database denies it ({said}).",
                     next_step="Use the URL of a user who may: --url-env SETTING. Nothing was changed.",
                 ) from None
             raise
 
-    def _planned(self, site: Site) -> Plan:
+    def _planned(self, site: PostgreSqlSite) -> CapturePlan:
         found, before = site.facts, site.registered
         check(found)
         check_columns(found.what, list(found.columns), found.key, site.excluded)
@@ -161,7 +161,7 @@ class PostgreSqlCapture:
             raise common.foreign(found.what, site.changes_shown if site.changes_there else site.function)
         site.check_triggers()
         standing, gap = site.standing()
-        return Plan(
+        return CapturePlan(
             table=found.what,
             changes=site.changes_shown,
             key=found.key,
@@ -174,7 +174,7 @@ class PostgreSqlCapture:
             cost=self._cost(site),
         )
 
-    def _cost(self, site: Site) -> Cost:
+    def _cost(self, site: PostgreSqlSite) -> Cost:
         """By the first rows of the table, whose JSON is timed."""
         part = f"(SELECT * FROM {site.source} LIMIT {common.SAMPLED}) t"  # noqa: S608
         results, times = [], []

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 
 from poller.databases import capture as common
-from poller.databases.postgresql.site import EMPTIED, ROWS, Site, literal
+from poller.databases.postgresql.site import EMPTIED, ROWS, PostgreSqlSite, literal
 
 SETTINGS = {
     "search_path": "pg_catalog, pg_temp",
@@ -63,7 +63,7 @@ BEGIN
 END {tag}"""
 
 
-def statements(site: Site, gap: str | None) -> Iterator[str]:
+def statements(site: PostgreSqlSite, gap: str | None) -> Iterator[str]:
     """What installs the capture of a table, in order. `gap`: why changes may have been missed, if they may."""
     found, before, quote = site.facts, site.registered, site.quote
     if not site.captures_there:
@@ -97,7 +97,7 @@ def statements(site: Site, gap: str | None) -> Iterator[str]:
         yield f"GRANT SELECT ON SEQUENCE {site.sequence} TO {name}"
 
 
-def _function(site: Site) -> str:
+def _function(site: PostgreSqlSite) -> str:
     key = site.facts.key
     pairs = ", ".join(f"{literal(name)}, o->{literal(name)}" for name in key)
     parts = {
@@ -116,13 +116,13 @@ def _function(site: Site) -> str:
     return _FUNCTION.format(tag=tag, **parts)
 
 
-def row_of(site: Site, name: str) -> str:
+def row_of(site: PostgreSqlSite, name: str) -> str:
     """The expression that makes JSON of a row with this name."""
     row = f"to_jsonb({name})"
     return f"{row} - ARRAY[{site.quote.texts(site.excluded)}]" if site.excluded else row
 
 
-def _registration(site: Site) -> str:
+def _registration(site: PostgreSqlSite) -> str:
     found, before = site.facts, site.registered
     since = "0" if before is None else str(before.columns_since)
     if before is not None and common.retyped(before.columns, found.columns):
@@ -146,7 +146,7 @@ def _registration(site: Site) -> str:
     )
 
 
-def gap_statements(site: Site) -> Iterator[str]:
+def gap_statements(site: PostgreSqlSite) -> Iterator[str]:
     """A gap, by a transaction that has its number before it draws an id, as triggers do."""
     yield "SELECT pg_current_xact_id()"
     yield f"INSERT INTO {site.changes} (op) VALUES ('X')"  # noqa: S608

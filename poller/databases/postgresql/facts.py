@@ -67,7 +67,7 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class PostgreSqlRegistered:
     """The row of the table of captures: as it was installed."""
 
     oid: int
@@ -175,7 +175,7 @@ def is_other_role(connection: Connection, name: str) -> bool:
     return bool(connection.execute(_ROLE, {"name": name}).scalar_one())
 
 
-def registered(connection: Connection, captures: str, changes: str) -> Registered | None:
+def registered(connection: Connection, captures: str, changes: str) -> PostgreSqlRegistered | None:
     """The row of a change table in the table of captures with this quoted name; None without one."""
     if table_of(connection, captures) is None:
         return None
@@ -187,7 +187,7 @@ def registered(connection: Connection, captures: str, changes: str) -> Registere
     if found is None:
         return None
     oid, key, columns, partitions, old, excluded, accepted, since, removed = found
-    return Registered(
+    return PostgreSqlRegistered(
         oid,
         tuple(key),
         dict(columns),

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from sqlalchemy.engine import Connection
 
 from poller.databases import capture as common
-from poller.databases.capture import Quoter, Refusal, Standing, Wanted
+from poller.databases.capture import CaptureRefusal, CaptureRequest, Quoter, Standing
 from poller.databases.postgresql import facts as catalog
-from poller.databases.postgresql.facts import Facts, Registered
+from poller.databases.postgresql.facts import Facts, PostgreSqlRegistered
 
 LONGEST = 63
 """Bytes of a name."""
@@ -27,14 +27,14 @@ def literal(text: str) -> str:
     return "E'" + quoted.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted}'"
 
 
-class Site:
+class PostgreSqlSite:
     """The table, the names beside it, and what was installed."""
 
-    def __init__(self, connection: Connection, wanted: Wanted, quote: Quoter) -> None:
+    def __init__(self, connection: Connection, wanted: CaptureRequest, quote: Quoter) -> None:
         given = [wanted.table] if wanted.schema is None else [wanted.schema, wanted.table]
         found = catalog.facts(connection, quote(*given))
         if found is None:
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{'.'.join(given)}: there is no such table that this database user can see.",
                 next_step="Look at `table` and `schema` of the poller's source.",
             )
@@ -53,7 +53,7 @@ class Site:
         self.changes_there = catalog.table_of(connection, self.changes) is not None
         self.captures_there = catalog.table_of(connection, self.captures) is not None
         self.function = quote(found.schema, name("poller_capture_{}"))
-        self.registered: Registered | None = catalog.registered(connection, self.captures, self.changes_name)
+        self.registered: PostgreSqlRegistered | None = catalog.registered(connection, self.captures, self.changes_name)
         self._function_oid = catalog.function_of(connection, self.function)
         before = self.registered
         self.old = wanted.old if wanted.old is not None else before is None or before.old
@@ -84,7 +84,7 @@ class Site:
         partition."""
         for one in self._ours():
             if one.function != self._function_oid:
-                raise Refusal(
+                raise CaptureRefusal(
                     f"{self.facts.what}: it has a trigger {one.name} of another capture, which calls {one.calls}.",
                     next_step="Remove that capture (poller capture NAME --remove). If its table was renamed: "
                     f"DROP FUNCTION {one.calls} CASCADE.",
@@ -157,19 +157,19 @@ def check(found: Facts) -> None:
     kind = _OTHER_KINDS.get(found.kind) or {"t": "a temporary table", "u": "an unlogged table"}.get(found.persistence)
     if kind is not None or found.kind not in "rp":
         more = ", which a crash empties without a trace" if found.persistence == "u" else ""
-        raise Refusal(
+        raise CaptureRefusal(
             f"{found.what}: it is {kind or 'no table'}{more}, and only tables that last can be captured.",
             next_step="Name the table that holds its rows." if found.kind in "vmf" else "Use an ordinary table.",
         )
     if found.version < 130_000:
-        raise Refusal(f"{found.what}: the server is older than PostgreSQL 13.", next_step="Use a newer one.")
+        raise CaptureRefusal(f"{found.what}: the server is older than PostgreSQL 13.", next_step="Use a newer one.")
     if found.children:
-        raise Refusal(
+        raise CaptureRefusal(
             f"{found.what}: the table has children by INHERITS, whose changes its triggers do not see.",
             next_step="Capture each child, with a poller of its own.",
         )
     if found.deferrable:
-        raise Refusal(
+        raise CaptureRefusal(
             f"{found.what}: the key is DEFERRABLE, so a row could be inserted before another of its key is deleted.",
             next_step="Make the constraint again without DEFERRABLE.",
         )
@@ -177,7 +177,7 @@ def check(found: Facts) -> None:
     missing += [] if found.may_create else [f"CREATE on schema {found.schema}"]
     missing += [] if found.may_read else [f"SELECT on {found.what}"]
     if missing:
-        raise Refusal(
+        raise CaptureRefusal(
             f"{found.what}: the user {found.user} may not create triggers there ({', '.join(missing)} is missing).",
             next_step="Grant that, or name a setting with the URL of a user who may: --url-env SETTING.",
         )

@@ -17,18 +17,18 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases import capture as common
 from poller.databases.capture import (
     Busy,
-    Change,
+    CapturePlan,
+    CaptureRefusal,
+    CaptureRequest,
+    ChangeRow,
     Cost,
-    Plan,
     Quoter,
     Record,
-    Refusal,
     Removed,
-    Wanted,
     run,
     transaction,
 )
-from poller.databases.sqlite.ddl import Site, literal
+from poller.databases.sqlite.ddl import SqliteSite, literal
 
 _CHANGE_BYTES, _WRITE_MICROSECONDS = 70, 1.0
 """The cost of a change without its rows, measured on SQLite 3.40: 8 columns, 10,000 rows by one statement."""
@@ -37,17 +37,17 @@ _CHANGE_BYTES, _WRITE_MICROSECONDS = 70, 1.0
 class SqliteCapture:
     """See `poller.databases.capture.Capture`."""
 
-    def __init__(self, connection: Connection, wanted: Wanted) -> None:
+    def __init__(self, connection: Connection, wanted: CaptureRequest) -> None:
         self._connection = connection
         self._wanted = wanted
         self._quote = Quoter(connection, literal)
 
-    def plan(self) -> Plan:
+    def plan(self) -> CapturePlan:
         """See `Capture.plan`."""
         with transaction(self._connection, "BEGIN"):
             return self._planned()
 
-    def install(self) -> Plan:
+    def install(self) -> CapturePlan:
         """See `Capture.install`."""
         with self._writing():
             plan = self._planned()
@@ -94,13 +94,13 @@ class SqliteCapture:
                 rows=self._rows(site),
             )
 
-    def _changes(self, site: Site, after: int) -> Iterator[Change]:
+    def _changes(self, site: SqliteSite, after: int) -> Iterator[ChangeRow]:
         columns, encoding = "SELECT id, op, CAST(old AS BLOB), CAST(new AS BLOB) FROM", self._encoding()
         found: Any = run(self._connection, f"{columns} {site.changes} WHERE id > {after} ORDER BY id")
         for row in found:
-            yield Change(row[0], row[1], _text(row[2], encoding), _text(row[3], encoding))
+            yield ChangeRow(row[0], row[1], _text(row[2], encoding), _text(row[3], encoding))
 
-    def _rows(self, site: Site) -> Iterator[str]:
+    def _rows(self, site: SqliteSite) -> Iterator[str]:
         row, encoding = site.row("t", site.captured), self._encoding()
         for (found,) in run(self._connection, f"SELECT CAST({row} AS BLOB) FROM {self._quote(site.table)} AS t"):  # noqa: S608
             yield _text(found, encoding) or "{}"
@@ -109,8 +109,8 @@ class SqliteCapture:
         """That of texts in the file."""
         return str(run(self._connection, "PRAGMA encoding").scalar_one())
 
-    def _site(self) -> Site:
-        return Site(self._connection, self._wanted, self._quote)
+    def _site(self) -> SqliteSite:
+        return SqliteSite(self._connection, self._wanted, self._quote)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -124,17 +124,17 @@ class SqliteCapture:
             if "locked" in said:
                 raise Busy from None
             if "readonly" in said:
-                raise Refusal(
+                raise CaptureRefusal(
                     f"{self._wanted.table}: this user may not write the database file, and so may not create triggers.",
                     next_step="Run the command as a user who may. Nothing was changed.",
                 ) from None
             raise
 
-    def _planned(self) -> Plan:
+    def _planned(self) -> CapturePlan:
         site = self._site()
         site.check()
         standing, gap = site.standing()
-        return Plan(
+        return CapturePlan(
             table=site.table,
             changes=site.changes_name,
             key=site.key,
@@ -147,7 +147,7 @@ class SqliteCapture:
             cost=self._cost(site),
         )
 
-    def _cost(self, site: Site) -> Cost:
+    def _cost(self, site: SqliteSite) -> Cost:
         part = f"(SELECT * FROM {self._quote(site.table)} LIMIT {common.SAMPLED}) AS t"  # noqa: S608
         results, times = [], []
         for sample in ("count(*)", f"avg(length({site.row('t', site.captured)}))"):

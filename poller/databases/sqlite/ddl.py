@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from poller.databases import capture as common
-from poller.databases.capture import Quoter, Refusal, Standing, Wanted, run
+from poller.databases.capture import CaptureRefusal, CaptureRequest, Quoter, Standing, run
 
 _AT_ONCE = 60
 """Columns of one call of json_object, which takes at most 127 arguments."""
@@ -43,7 +43,7 @@ def literal(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class SqliteRegistered:
     """The row of the table of captures: as it was installed."""
 
     key: tuple[str, ...]
@@ -55,13 +55,13 @@ class Registered:
     removed: bool
 
 
-class Site:
+class SqliteSite:
     """The table, the names beside it, and what was installed. Raises: Refusal, if there is no such table."""
 
-    def __init__(self, connection: Connection, wanted: Wanted, quote: Quoter) -> None:
+    def __init__(self, connection: Connection, wanted: CaptureRequest, quote: Quoter) -> None:
         found = connection.execute(_SCHEMA, {"name": wanted.table}).first()
         if found is None or wanted.schema not in (None, "main"):
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{wanted.table}: there is no such table in this database file.",
                 next_step="Look at `table` and `schema` of the poller's source.",
             )
@@ -103,7 +103,7 @@ class Site:
                 if is_key and (collation != "BINARY" or not kind or ("BLOB" in kind and "INT" not in kind)):
                     yield str(name)
 
-    def _registered(self) -> Registered | None:
+    def _registered(self) -> SqliteRegistered | None:
         if not self.captures_there:
             return None
         question = sa.text(
@@ -114,7 +114,7 @@ class Site:
         if found is None:
             return None
         key, columns, old, excluded, accepted, since, removed = found
-        return Registered(
+        return SqliteRegistered(
             tuple(json.loads(key)),
             json.loads(columns),
             bool(old),
@@ -170,24 +170,24 @@ class Site:
         """Raises: Refusal, for what cannot be captured."""
         virtual = self.sql.upper().startswith("CREATE VIRTUAL")
         if self.kind != "table" or virtual:
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{self.table}: it is a {'virtual table' if virtual else self.kind}, and only tables can be captured.",
                 next_step="Name the table that holds its rows.",
             )
         common.check_columns(self.table, list(self.columns), self.key, self.excluded)
         if self.may_be_null:
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{self.table}: column {self.may_be_null[0]} of the key may be NULL, so several rows may have one key.",
                 next_step="Make the table again with NOT NULL in its key.",
             )
         if self.uniques and "replace" not in self.accepted:
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{self.table}: REPLACE may remove rows by the unique index {self.uniques[0]}, which fires no trigger "
                 "in SQLite.",
                 next_step="If no writer uses REPLACE, or such rows may be missed, add --accept replace.",
             )
         if self.alike and "replace" not in self.accepted:
-            raise Refusal(
+            raise CaptureRefusal(
                 f"{self.table}: values of the key's column {self.alike[0]} may be equal and not the same (by its "
                 "collation, or without a type), and REPLACE puts one over the other without a change of that one.",
                 next_step="If no writer uses REPLACE, or such rows may be missed, add --accept replace.",

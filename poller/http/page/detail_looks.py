@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from poller.errors import PollerError
-from poller.http.looks import NoAnswer, SharedLook
+from poller.http.looks import LookTimedOut, SharedLook
 from poller.observability.events import log_failure
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class DetailLooks:
         nothing that is an Exception."""
         try:
             return self._look(name).take()
-        except (NoAnswer, PollerError):  # the health says what is wrong with the store, or with the configuration
+        except (LookTimedOut, PollerError):  # the health says what is wrong with the store, or with the configuration
             return None
         except Exception as error:  # noqa: BLE001 - the rest of the page is shown all the same
             log_failure("http", "The details of a poller could not be read.", error)

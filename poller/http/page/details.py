@@ -148,7 +148,7 @@ class DetailReader:
 
     def _of(self, copy: Copy, now: datetime) -> Details:
         state = copy.state
-        waiting = [*_listed(aside.parking_ended(state))]
+        waiting = [*_listed(aside.after_reset(state))]
         return Details(
             now=now,
             exists=True,

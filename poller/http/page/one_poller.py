@@ -48,7 +48,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class AuditLine:
     """A record of the audit trail."""
 
     kind: str
@@ -79,7 +79,7 @@ class PollerPage:
     rows: Sequence[Failed]
     waiting: str
     more: int
-    changes: Sequence[Changed] | None
+    changes: Sequence[AuditLine] | None
     token: str | None = field(default=None, repr=False)
     environment: str | None = None
 
@@ -169,7 +169,7 @@ def _rows(details: Details, now: datetime) -> list[Failed]:
     return found
 
 
-def _changes(details: Details, now: datetime) -> list[Changed] | None:
+def _changes(details: Details, now: datetime) -> list[AuditLine] | None:
     if details.changes is None:
         return None
-    return [Changed(one.kind, one.by, when(one.at, now), without_secrets(one.reason)) for one in details.changes]
+    return [AuditLine(one.kind, one.by, when(one.at, now), without_secrets(one.reason)) for one in details.changes]

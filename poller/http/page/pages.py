@@ -11,7 +11,7 @@ from poller.http.page.list_query import BadQuery, ListQuery
 from poller.http.page.listing import listing_of
 from poller.http.page.one_poller import page_of
 from poller.http.page.rendering import rendered
-from poller.http.sessions import Session
+from poller.http.sessions import PageSession
 from poller.http.shown import ShownHealth
 
 
@@ -34,7 +34,7 @@ def bad_query_page(error: BadQuery) -> Answer:
     return rendered("message.html", PageMessage("This list cannot be shown", f"{error}.", "dashboard"), status=400)
 
 
-def poller_page(health: ShownHealth, name: str, details: Details | None, session: Session | None = None) -> Answer:
+def poller_page(health: ShownHealth, name: str, details: Details | None, session: PageSession | None = None) -> Answer:
     """One poller of the application, also one that no look has found yet. `session`: in which changes are asked for;
     None if none are offered."""
     part = next((one for one in health.parts if one["name"] == name), None)

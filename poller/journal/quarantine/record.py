@@ -39,11 +39,11 @@ WAITING: tuple[Status, ...] = ("aside", "pending")
 _ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
-class _Part(BaseModel):
+class _RecordPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class Act(_Part):
+class Act(_RecordPart):
     """Who did something, when on the store's clock, and why; `by` None: the poller itself."""
 
     by: Name | None = None
@@ -51,7 +51,7 @@ class Act(_Part):
     reason: Reason | None = None
 
 
-class Opening(_Part):
+class Opening(_RecordPart):
     """One time that the row was passed without success, and how that ended.
 
     Attributes:
@@ -69,7 +69,7 @@ class Opening(_Part):
     settled: Act | None = None
 
 
-class QuarantineRecord(_Part):
+class QuarantineRecord(_RecordPart):
     """One version of a row that was passed without success.
 
     Attributes:

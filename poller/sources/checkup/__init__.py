@@ -16,7 +16,7 @@ from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, warn
 from poller.sources.checkup import captured, connections, moments, order, table
 from poller.sources.checkup.subject import Subject
-from poller.sources.session import Session
+from poller.sources.session import SourceSession
 
 Guard: TypeAlias = Callable[[Callable[[], list[Finding]]], list[Finding]]
 Check: TypeAlias = Callable[[Subject], list[Finding]]
@@ -62,7 +62,7 @@ class Checkup:
     offset_seconds: float | None = None
 
 
-def examine(session: Session, guard: Guard, after: Cursor | None, utcnow: Callable[[], datetime]) -> Checkup:
+def examine(session: SourceSession, guard: Guard, after: Cursor | None, utcnow: Callable[[], datetime]) -> Checkup:
     """All checks of one source.
 
     Args:

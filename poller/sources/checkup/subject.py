@@ -18,8 +18,8 @@ from poller.sources import stamping
 from poller.sources.checks import SMALL, Checks, checks_of
 from poller.sources.connection import Database
 from poller.sources.database import Records
-from poller.sources.options import Options
-from poller.sources.session import Session
+from poller.sources.options import ReadOptions
+from poller.sources.session import SourceSession
 
 PAGE = 501
 """A page of the default `batch_size`, and the row after it."""
@@ -44,7 +44,7 @@ class Subject:
         not_null: set by the check of NULLs on MariaDB and MySQL: the cursor column's definition that it proposes.
     """
 
-    session: Session
+    session: SourceSession
     after: Cursor | None
     utcnow: Callable[[], datetime]
     weak_key: bool = False
@@ -54,7 +54,7 @@ class Subject:
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def options(self) -> Options:
+    def options(self) -> ReadOptions:
         """As configured."""
         return self.session.options
 
@@ -89,7 +89,7 @@ class Subject:
         return stamping.watched(self.family, self.options)
 
     @cached_property
-    def origin(self) -> stamping.Origin:
+    def origin(self) -> stamping.ColumnOrigin:
         """The table's column behind the cursor, and what fills it."""
         return stamping.origin(self.session.database, self.cursor)
 

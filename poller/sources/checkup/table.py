@@ -7,10 +7,10 @@ from datetime import datetime
 from poller.errors import SourceError
 from poller.model.finding import Finding, error, ok, warn
 from poller.sources.checkup.subject import Subject
-from poller.sources.columns import Column, proof_of
+from poller.sources.columns import CursorColumn, proof_of
 from poller.sources.columns.moments import TextForm
 from poller.sources.records import PROBE
-from poller.sources.stamping import Origin, Reading, promises_updates, read
+from poller.sources.stamping import ColumnOrigin, Reading, promises_updates, read
 from poller.sources.user_sql import compared, same_condition
 
 _EXAMPLE = datetime(2026, 4, 7, 1, 23, 45, 123456)  # noqa: DTZ001 - an example of a text
@@ -83,7 +83,7 @@ def columns(subject: Subject) -> list[Finding]:
     return [ok("columns", message)]
 
 
-def _typed(column: Column) -> str:
+def _typed(column: CursorColumn) -> str:
     if column.form is not None:
         return f"{column.name} (text like {column.form.render(_EXAMPLE)})"
     return f"{column.name} ({column.family.value})"
@@ -190,7 +190,7 @@ def updates(subject: Subject) -> list[Finding]:
     ]
 
 
-def touching(subject: Subject, found: Origin) -> str:
+def touching(subject: Subject, found: ColumnOrigin) -> str:
     """The statements that give the column a new value at every UPDATE; empty where none is sure to."""
     value = _value(subject, found)
     schema = _schema(subject, found)
@@ -201,14 +201,14 @@ def touching(subject: Subject, found: Origin) -> str:
     return subject.checks.trigger(subject, found, schema=schema, name=name, value=value)
 
 
-def _schema(subject: Subject, found: Origin) -> str:
+def _schema(subject: Subject, found: ColumnOrigin) -> str:
     """The table's schema and a dot, if a person would write it: it was configured, or the table was not."""
     o = subject.options
     needed = found.schema is not None and (o.schema_name is not None or found.table != o.table)
     return f"{subject.name(found.schema or '')}." if needed else ""
 
 
-def _value(subject: Subject, found: Origin) -> str:
+def _value(subject: Subject, found: ColumnOrigin) -> str:
     """What the trigger sets: the column's DEFAULT, or else the present time in the column's zone."""
     if subject.options.cursor_kind == "xid8+pk":
         return "pg_current_xact_id()"
@@ -236,7 +236,7 @@ def _strftime(form: TextForm) -> str:
     return f"strftime('%Y-%m-%d{form.separator}%H:%M:{seconds}{more}{form.zone}', 'now')"
 
 
-def fill_with_now(subject: Subject, column: Column) -> str:
+def fill_with_now(subject: Subject, column: CursorColumn) -> str:
     """The statement that sets missing times to the present, in the column's zone, whatever the zone of the session that
     runs it; empty where there is none. A time of another zone would lie above the bound, or below the checkpoint, where
     it is never read."""
@@ -247,6 +247,6 @@ def fill_with_now(subject: Subject, column: Column) -> str:
     return f"UPDATE {subject.table} SET {name} = {now} WHERE {name} IS NULL;"  # noqa: S608 - shown, not run
 
 
-def now_in(subject: Subject, column: Column) -> str:
+def now_in(subject: Subject, column: CursorColumn) -> str:
     """An expression for the present time in the column's zone, whatever the session's; empty where there is none."""
     return subject.checks.now(column, str(subject.options.zone or "UTC"))

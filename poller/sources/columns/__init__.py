@@ -54,7 +54,7 @@ class Odd:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class CursorColumn:
     """One column that the cursor rests on.
 
     Attributes:
@@ -80,7 +80,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class ValueFormat:
     """How the values of a column are written.
 
     Attributes:
@@ -119,18 +119,18 @@ def _naive(value: datetime) -> str:
     return value.isoformat(timespec="microseconds")
 
 
-NAIVE_UTC = Exact(datetime, lambda value: _naive(value) + "Z", zoned=False)
+NAIVE_UTC = ValueFormat(datetime, lambda value: _naive(value) + "Z", zoned=False)
 """Instants that the driver returns without a zone, in a session in UTC."""
 _EXACT = {
-    Family.TIMESTAMPTZ: Exact(datetime, _instant, zoned=True),
-    Family.TIMESTAMP: Exact(datetime, _naive, zoned=False),
-    Family.DATE: Exact(date, date.isoformat, zoned=False),
-    Family.INTEGER: Exact(int, str),
-    Family.TEXT: Exact(str, str),
+    Family.TIMESTAMPTZ: ValueFormat(datetime, _instant, zoned=True),
+    Family.TIMESTAMP: ValueFormat(datetime, _naive, zoned=False),
+    Family.DATE: ValueFormat(date, date.isoformat, zoned=False),
+    Family.INTEGER: ValueFormat(int, str),
+    Family.TEXT: ValueFormat(str, str),
 }
 
 
-def exact_of(column: Column) -> Exact | None:
+def exact_of(column: CursorColumn) -> ValueFormat | None:
     """Of times, dates, integers and texts in the form of sources.md, "Cursor fidelity"; None for the other families."""
     return _EXACT.get(column.family)
 

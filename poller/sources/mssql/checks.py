@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from poller.sources.checks import Checks, Examined, same_row
-from poller.sources.columns import Column, Family
-from poller.sources.stamping import Origin
+from poller.sources.columns import CursorColumn, Family
+from poller.sources.stamping import ColumnOrigin
 
 
 class SqlServerChecks(Checks):
@@ -22,13 +22,13 @@ class SqlServerChecks(Checks):
         type_name = "" if kind is None else kind.compile(asked.database.engine.dialect) + " "
         return f"ALTER TABLE {asked.table} ALTER COLUMN {asked.name(column)} {type_name}NOT NULL;"
 
-    def now(self, column: Column, zone: str) -> str:
+    def now(self, column: CursorColumn, zone: str) -> str:
         """In UTC, or an instant."""
         if column.family is Family.TIMESTAMPTZ:
             return "SYSDATETIMEOFFSET()"
         return "SYSUTCDATETIME()" if column.family is Family.TIMESTAMP and zone == "UTC" else ""
 
-    def trigger(self, asked: Examined, found: Origin, *, schema: str, name: str, value: str) -> str:
+    def trigger(self, asked: Examined, found: ColumnOrigin, *, schema: str, name: str, value: str) -> str:
         """After the UPDATE, once."""
         column, table = asked.name(found.column), schema + asked.name(found.table or "")
         return (

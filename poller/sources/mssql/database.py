@@ -18,10 +18,10 @@ from sqlalchemy.exc import DBAPIError
 from poller.errors import SourceError
 from poller.ports import Bound
 from poller.sources.bound import Rule
-from poller.sources.columns import Column, Family
-from poller.sources.database import Dialect, Question, by_value, family_by_type
+from poller.sources.columns import CursorColumn, Family
+from poller.sources.database import Dialect, NameQuestion, by_value, family_by_type
 from poller.sources.faults import Fault
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.sampler import Asked, Sampler, on_copy
 
 _STATES = {
@@ -51,11 +51,13 @@ class SqlServer(Dialect):
     is_untried: ClassVar[bool] = True
     clock: ClassVar[str] = "STUFF(LEFT(CONVERT(varchar(27), SYSUTCDATETIME(), 121), 26), 11, 1, 'T') + 'Z'"
 
-    def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
+    def asks_where(self, options: ReadOptions, *, mariadb: bool = False) -> NameQuestion | None:
         """Which object a table's name means, and since when."""
         if options.table is None:
-            return Question("SELECT DB_NAME(), NULL, NULL, NULL")
-        return Question(_OBJECT, {"name": ".".join(f"[{one}]" for one in (options.schema_name, options.table) if one)})
+            return NameQuestion("SELECT DB_NAME(), NULL, NULL, NULL")
+        return NameQuestion(
+            _OBJECT, {"name": ".".join(f"[{one}]" for one in (options.schema_name, options.table) if one)}
+        )
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
         """The login timeout."""
@@ -69,7 +71,7 @@ class SqlServer(Dialect):
     def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
         return sampler(asked, connection)
 
-    def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
+    def from_type(self, name: str, kind: Any, nullable: bool | None) -> CursorColumn:
         """`datetime` counts in 1/300 s; datetime2(7) is exact enough to restore it."""
         family, sql_type, digits = family_by_type(kind), "", 7
         if isinstance(kind, mssql.DATETIMEOFFSET):
@@ -93,16 +95,16 @@ class SqlServer(Dialect):
             # As narrow as the column: compared with nvarchar, a varchar column would not use its index.
             narrow = {"VARCHAR": "varchar", "CHAR": "char", "NCHAR": "nchar"}
             sql_type = f"{narrow.get(kind.__visit_name__, 'nvarchar')}({kind.length or 'max'})"
-        return Column(name=name, family=family, sql_type=sql_type, digits=digits, nullable=nullable)
+        return CursorColumn(name=name, family=family, sql_type=sql_type, digits=digits, nullable=nullable)
 
-    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
+    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> CursorColumn:
         """A query's column; where the driver does not report a number's digits, as many as are likely."""
         digits = tuple(description[4:6])
         precision, scale = digits if len(digits) == 2 and None not in digits else (38, 10)
         if isinstance(value, datetime):
             if value.tzinfo is not None:
-                return Column(name=name, family=Family.TIMESTAMPTZ, sql_type="datetimeoffset(7)", digits=7)
-            return Column(name=name, family=Family.TIMESTAMP, sql_type="datetime2(7)", digits=7)
+                return CursorColumn(name=name, family=Family.TIMESTAMPTZ, sql_type="datetimeoffset(7)", digits=7)
+            return CursorColumn(name=name, family=Family.TIMESTAMP, sql_type="datetime2(7)", digits=7)
         kinds = (
             (date, Family.DATE, "date"),
             (decimal.Decimal, Family.NUMERIC, f"numeric({precision}, {scale})"),
@@ -110,7 +112,7 @@ class SqlServer(Dialect):
         )
         return by_value(name, value, kinds)
 
-    def render(self, sql: str, column: Column) -> str:
+    def render(self, sql: str, column: CursorColumn) -> str:
         """Style 121 of a datetime2(7) always has seven digits; style 126 leaves out a fraction of zero."""
         if column.family in {Family.TIMESTAMP, Family.TIMESTAMPTZ}:
             zoned = column.family is Family.TIMESTAMPTZ
@@ -128,11 +130,11 @@ class SqlServer(Dialect):
             case _:
                 return f"CAST({sql} AS varchar(64))"
 
-    def text(self, sql: str, column: Column) -> str:
+    def text(self, sql: str, column: CursorColumn) -> str:
         """The cast to text; a type that is not known, such as a query's, is as wide as any."""
         return f"CAST({sql} AS nvarchar(max))" if column.family is Family.UNFIT else self.render(sql, column)
 
-    def casts(self, column: Column) -> tuple[str, ...]:
+    def casts(self, column: CursorColumn) -> tuple[str, ...]:
         """The older types read only three digits from a text, so it goes through datetime2(7)."""
         older = column.sql_type in {"datetime", "smalldatetime"}
         return ("datetime2(7)", column.sql_type) if older else super().casts(column)

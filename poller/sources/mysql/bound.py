@@ -11,9 +11,9 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
-from poller.databases.samplers import FOUR_BYTES, Reading, SharedSampler, session_of
+from poller.databases.samplers import FOUR_BYTES, ReadingConnection, SharedSampler, session_of
 from poller.sources.bound import Marked, Rule
-from poller.sources.mysql.look import Turn, Turns, lacking, look, sessions_statement
+from poller.sources.mysql.look import TrackerTurns, Turn, lacking, look, sessions_statement
 from poller.sources.mysql.tracked import APART, Tracked
 from poller.sources.sampler import BLOCKS, Asked, Sampler, on_copy, shared
 from poller.sources.user_sql import NO_TABLE, tables
@@ -63,7 +63,7 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
 
     def make(connection: Connection) -> Tracked:
         sessions = sessions_statement(connection, mariadb=mariadb)
-        with Turns().turn(connection) as got:
+        with TrackerTurns().turn(connection) as got:
             if got is Turn.AFTER_ANOTHER:
                 time.sleep(APART)
             first = look(connection, sessions)
@@ -132,7 +132,7 @@ def _may(connection: Connection, sql: str) -> bool:
     return True
 
 
-def here(connection: Connection, *, mariadb: bool) -> tuple[Reading | None, tuple[str, ...]]:
+def here(connection: Connection, *, mariadb: bool) -> tuple[ReadingConnection | None, tuple[str, ...]]:
     """This connection, for sharing samples, of all databases alike, and what the server says of where it leads. Raises
     what the driver raises."""
     names = ("information_schema", "tx_read_only") if mariadb else ("performance_schema", "transaction_read_only")
@@ -147,7 +147,7 @@ def here(connection: Connection, *, mariadb: bool) -> tuple[Reading | None, tupl
     return _reading(connection, row), tuple(map(str, row[:-4]))
 
 
-def _reading(connection: Connection, row: Any) -> Reading | None:
+def _reading(connection: Connection, row: Any) -> ReadingConnection | None:
     """None if it may lead to another server than
     before (behind a proxy the driver's number of the session differs from the server's), could write, or lacks the
     privilege: privileges are fixed when a connection opens, and without PROCESS the server would look idle.
@@ -163,7 +163,7 @@ def _reading(connection: Connection, row: Any) -> Reading | None:
         return None
     url = connection.engine.url
     address = f"{url.host}:{url.port}{url.query.get('unix_socket', '')}"
-    return Reading(f"{address}/{row.server}", "", row.username, str(row.session))
+    return ReadingConnection(f"{address}/{row.server}", "", row.username, str(row.session))
 
 
 ABOUT = sa.text("""

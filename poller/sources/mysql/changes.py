@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 from sqlalchemy.engine import Connection
 
-from poller.databases.capture import Quoter, Wanted, named
-from poller.databases.mysql.site import BYTES, LONGEST, SHAPES, Site, literal
+from poller.databases.capture import CaptureRequest, Quoter, named
+from poller.databases.mysql.site import BYTES, LONGEST, SHAPES, MySqlSite, literal
 from poller.errors import SourceError
-from poller.sources.changes import ROW, Changed, Changes, Installed, Values, captured_row
+from poller.sources.changes import ROW, ChangeTable, Installed, ValuedChange, Values, captured_row
 from poller.sources.mysql.database import JSON_COLUMN
 from poller.sources.user_sql import escape_colons
 
@@ -26,8 +26,8 @@ _TIME = re.compile(r"(-)?(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - as the driver has a TIMESTAMP, in the session's UTC
 
 
-class MySqlChanges(Changes):
-    """See `Changes`."""
+class MySqlChanges(ChangeTable):
+    """See `ChangeTable`."""
 
     sees_triggers: ClassVar[bool] = False
     made_at: ClassVar[str] = "DATE_FORMAT(made_at, '%Y-%m-%dT%H\\:%i\\:%s.%fZ')"
@@ -39,7 +39,7 @@ class MySqlChanges(Changes):
 
     def look(self, connection: Connection) -> Installed | None:
         """A user who may only read sees no triggers: the table's time of creation shows that it is another one."""
-        site = Site(connection, Wanted(self.poller, self.schema, self.table), Quoter(connection, literal))
+        site = MySqlSite(connection, CaptureRequest(self.poller, self.schema, self.table), Quoter(connection, literal))
         before = site.registered
         if before is None:
             return None
@@ -57,7 +57,7 @@ class MySqlChanges(Changes):
         )
         return self._installed(connection, installed)
 
-    def _trouble(self, site: Site) -> tuple[str, str] | None:
+    def _trouble(self, site: MySqlSite) -> tuple[str, str] | None:
         before = site.registered
         if before is None or before.removed:
             return self.damaged("capture was removed")
@@ -69,11 +69,11 @@ class MySqlChanges(Changes):
             return self.damaged("the table is another one than was captured, or was emptied or rebuilt")
         return None
 
-    def change(self, found: Values, installed: Installed) -> Changed:
+    def change(self, found: Values, installed: Installed) -> ValuedChange:
         """As the driver has the values of these types."""
         at: datetime = found["at"]
         new, old = (_row(found[name], installed.columns) for name in ("new", "old"))
-        return Changed(found["id"], str(found["op"]), new, old, None, at.replace(tzinfo=UTC))
+        return ValuedChange(found["id"], str(found["op"]), new, old, None, at.replace(tzinfo=UTC))
 
     read: ClassVar[str] = "UTC_TIMESTAMP(6) AS at, NULL AS old"
 
@@ -89,7 +89,7 @@ class MySqlChanges(Changes):
         return f":{parameter}", _reader(installed.columns[name])(value)
 
     def rows(self, relation: str, installed: Installed, after: Values | None, limit: int) -> tuple[str, dict[str, Any]]:
-        """See `Changes.rows`."""
+        """See `ChangeTable.rows`."""
         for name in installed.key:
             found = _TYPE.match(installed.columns[name].lower())
             if found is not None and found[1] in _OTHER_ORDER:

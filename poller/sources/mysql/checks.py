@@ -10,10 +10,10 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.model.finding import Finding, ok, warn
 from poller.sources.checks import A_COLUMN, READER, Checks, Examined, Explained
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from poller.sources.faults import Fault
 from poller.sources.page import Params, Query
-from poller.sources.stamping import Origin
+from poller.sources.stamping import ColumnOrigin
 from poller.sources.user_sql import compared, mysql_account, parts
 
 _STATEMENTS = "SELECT 1 FROM performance_schema.events_statements_current LIMIT 1"
@@ -123,14 +123,14 @@ class MySqlChecks(Checks):
         asked.not_null = f"{kept} NOT NULL"
         return f"ALTER TABLE {asked.table} MODIFY {asked.not_null};"
 
-    def now(self, column: Column, zone: str) -> str:
+    def now(self, column: CursorColumn, zone: str) -> str:
         """In UTC, or an instant."""
         digits = f"({column.digits})" if column.digits else ""
         if column.family is Family.TIMESTAMPTZ:
             return f"CURRENT_TIMESTAMP{digits}"
         return f"UTC_TIMESTAMP{digits}" if column.family is Family.TIMESTAMP and zone == "UTC" else ""
 
-    def on_update(self, asked: Examined, found: Origin, table: str) -> str:
+    def on_update(self, asked: Examined, found: ColumnOrigin, table: str) -> str:
         """The column's whole definition with ON UPDATE; empty if that cannot be written."""
         if any(rule.is_default and "utc" in (rule.sql or "").lower() for rule in found.rules):
             return ""  # ON UPDATE always uses the session's zone
@@ -142,7 +142,7 @@ class MySqlChecks(Checks):
         changed = f"{definition} ON UPDATE CURRENT_TIMESTAMP{kind[1] or ''}"
         return f"ALTER TABLE {table} MODIFY {_with_default(changed) if ' NOT NULL' in changed else changed};"
 
-    def trigger(self, asked: Examined, found: Origin, *, schema: str, name: str, value: str) -> str:
+    def trigger(self, asked: Examined, found: ColumnOrigin, *, schema: str, name: str, value: str) -> str:
         """One statement."""
         table = schema + asked.name(found.table or "")
         sets = f"FOR EACH ROW SET NEW.{asked.name(found.column)} = {value};"

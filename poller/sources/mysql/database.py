@@ -17,11 +17,21 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import urls
-from poller.sources.columns import NAIVE_UTC, Column, Exact, Family, exact_of
-from poller.sources.database import Dialect, Look, Place, Question, Runner, Settings, Watch, by_value, family_by_type
+from poller.sources.columns import NAIVE_UTC, CursorColumn, Family, ValueFormat, exact_of
+from poller.sources.database import (
+    Dialect,
+    NameQuestion,
+    ServerPlace,
+    Settings,
+    StatementRunner,
+    TypeLookup,
+    Watch,
+    by_value,
+    family_by_type,
+)
 from poller.sources.faults import Fault
 from poller.sources.mysql.bound import here, may_look, may_recover, sampler
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.rows import CODEC
 from poller.sources.sampler import Asked, Sampler
 
@@ -112,9 +122,9 @@ class MySql(Dialect):
     keeps_privileges: ClassVar[bool] = True
     clock: ClassVar[str] = "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"
 
-    def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
+    def asks_where(self, options: ReadOptions, *, mariadb: bool = False) -> NameQuestion | None:
         """MariaDB's servers have no id."""
-        return Question(_IN_USE, servers=("NULL",) if mariadb else ("@@server_uuid", "NULL"))
+        return NameQuestion(_IN_USE, servers=("NULL",) if mariadb else ("@@server_uuid", "NULL"))
 
     def reached(self, driver: Any) -> dict[str, Any]:
         """As PyMySQL's connection says it."""
@@ -137,7 +147,7 @@ class MySql(Dialect):
             args["read_timeout"] = _wait(timeout)
         return args
 
-    def place(self, connection: Connection) -> Place:
+    def place(self, connection: Connection) -> ServerPlace:
         """By the server's own word. A server that only has the protocol is not asked."""
         try:
             return _place(connection)
@@ -183,7 +193,7 @@ class MySql(Dialect):
     def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
         return sampler(asked, connection)
 
-    def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
+    def from_type(self, name: str, kind: Any, nullable: bool | None) -> CursorColumn:
         """DATETIME is naive, TIMESTAMP is an instant; ENUM sorts by number and compares as text, so it is unfit."""
         family, sql_type, digits = family_by_type(kind), "", 6
         if isinstance(kind, mysql.TIMESTAMP | sa.TIMESTAMP):
@@ -199,24 +209,24 @@ class MySql(Dialect):
             sql_type = "DATE"
         elif family is Family.NUMERIC:
             sql_type = f"DECIMAL({kind.precision or 65}, {kind.scale or 0})"
-        return Column(name=name, family=family, sql_type=sql_type, digits=digits, nullable=nullable)
+        return CursorColumn(name=name, family=family, sql_type=sql_type, digits=digits, nullable=nullable)
 
-    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
+    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> CursorColumn:
         """A query's column; its digits are unknown, so the coarsest are assumed (a bound is rounded by them). Times by
         the type that the server names: the first may be 0000-00-00, which drivers return as text."""
         code = description[1]
         if isinstance(value, datetime) or code in {_TIMESTAMP_CODE, _DATETIME_CODE}:
             family = Family.TIMESTAMPTZ if code == _TIMESTAMP_CODE else Family.TIMESTAMP
-            return Column(name=name, family=family, sql_type="DATETIME(6)", digits=0)
+            return CursorColumn(name=name, family=family, sql_type="DATETIME(6)", digits=0)
         if isinstance(value, date) or code == _DATE_CODE:
-            return Column(name=name, family=Family.DATE, sql_type="DATE")
+            return CursorColumn(name=name, family=Family.DATE, sql_type="DATE")
         kinds = (
             (decimal.Decimal, Family.NUMERIC, "DECIMAL(65, 30)"),
             (uuid.UUID, Family.UUID, "UUID"),
         )
         return by_value(name, value, kinds)
 
-    def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
+    def watch(self, look: TypeLookup, texts: Sequence[str], run: StatementRunner, connection: Connection) -> Watch:
         """The collations as the server derives them, also without a row; of a table also when it was made, which each
         change of its definition and each renaming sets again, its engine and, for who may see it, its number."""
         columns = [look.columns[name] for name in texts]
@@ -250,7 +260,7 @@ class MySql(Dialect):
         collations = {name: str(one) for name, one in zip(texts, said[2:], strict=False) if one is not None}
         return Watch(f"SELECT {', '.join(asked)} {_MADE}", params, tuple(said), made, collations)
 
-    def render(self, sql: str, column: Column) -> str:
+    def render(self, sql: str, column: CursorColumn) -> str:
         """The session is in UTC, so a TIMESTAMP's text is too."""
         match column.family:
             case Family.TIMESTAMPTZ:
@@ -264,13 +274,13 @@ class MySql(Dialect):
             case _:
                 return f"CAST({sql} AS CHAR)"
 
-    def rests_on(self, columns: Iterable[Column]) -> Settings | None:
+    def rests_on(self, columns: Iterable[CursorColumn]) -> Settings | None:
         """TIMESTAMP columns are compared, too, as the session's zone shows them."""
         if any(column.family is Family.TIMESTAMPTZ for column in columns):
             return Settings("SELECT @@SESSION.time_zone", {"time_zone": _UTC})
         return None
 
-    def exact(self, column: Column, dbapi: Any) -> Exact | None:
+    def exact(self, column: CursorColumn, dbapi: Any) -> ValueFormat | None:
         """Pymysql's own converters lose nothing, and return as text what is not a date."""
         if column.family not in _CONVERTERS or not type(dbapi).__module__.startswith("pymysql."):
             return None
@@ -280,7 +290,7 @@ class MySql(Dialect):
             return None
         return NAIVE_UTC if column.family is Family.TIMESTAMPTZ else exact_of(column)
 
-    def types(self, look: Look, run: Runner) -> dict[str, Column]:
+    def types(self, look: TypeLookup, run: StatementRunner) -> dict[str, CursorColumn]:
         """A query's strings may be of characters or of bytes."""
         found = super().types(look, run)
         if look.reflected is not None:
@@ -288,15 +298,15 @@ class MySql(Dialect):
         else:
             described = run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0)).description
             either = [name for name, one in zip(found, described, strict=True) if one[1] in _STRING_CODES]
-        return found | {name: Column(name=name, family=Family.OTHER) for name in either}
+        return found | {name: CursorColumn(name=name, family=Family.OTHER) for name in either}
 
-    def text(self, sql: str, column: Column) -> str:
+    def text(self, sql: str, column: CursorColumn) -> str:
         """As text, bytes that are no valid text would all be the same."""
         if column.family is Family.OTHER:
             return f"IF(CHARSET({sql}) = 'binary', LOWER(HEX({sql})), CAST({sql} AS CHAR))"
         return self.render(sql, column)
 
-    def json_columns(self, table: str, schema: str | None, run: Runner) -> frozenset[str]:
+    def json_columns(self, table: str, schema: str | None, run: StatementRunner) -> frozenset[str]:
         """In MariaDB JSON is LONGTEXT with a check."""
         made = str(run(f"SHOW CREATE TABLE {table if schema is None else f'{schema}.{table}'}").rows[0][1])
         return frozenset(name.replace("``", "`") for name in JSON_COLUMN.findall(made))
@@ -336,13 +346,13 @@ def _limit(connection: Connection, timeout: timedelta) -> str:
     return f"SESSION {limit}"
 
 
-def _place(connection: Connection) -> Place:
+def _place(connection: Connection) -> ServerPlace:
     mariadb = bool(getattr(connection.dialect, "is_mariadb", False))
     reading, said = here(connection, mariadb=mariadb)
     if reading is not None:
-        return Place(("mysql", said, reading._replace(session="")), reading)
+        return ServerPlace(("mysql", said, reading._replace(session="")), reading)
     # Its start to about a second: where that differs by one, the same is learned twice.
     now = int(connection.exec_driver_sql(_STARTED).scalar_one())
     started = now - int(connection.exec_driver_sql(_UPTIME).one()[1])
     may = may_look(connection), may_recover(connection)
-    return Place(("mysql", said, started, may), None)
+    return ServerPlace(("mysql", said, started, may), None)

@@ -47,7 +47,7 @@ _IDLE = frozenset({"Sleep", "Daemon", "Binlog Dump", "Binlog Dump GTID"})
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Sighting:
     """What was seen.
 
     Attributes:
@@ -92,7 +92,7 @@ def lacking(error: DBAPIError) -> str | None:
     return "PROCESS" if number in _DENIED else None
 
 
-def look(connection: Connection, sessions_sql: sa.TextClause, own: Collection[int] = ()) -> Look:
+def look(connection: Connection, sessions_sql: sa.TextClause, own: Collection[int] = ()) -> Sighting:
     """Three statements, each with its own snapshot: one snapshot of all would be older than the clock. `own`: sessions
     of this process that only read; they are left out, as this one is."""
     sessions = connection.execute(sessions_sql).all()
@@ -108,7 +108,7 @@ def look(connection: Connection, sessions_sql: sa.TextClause, own: Collection[in
         if not connection.invalidated:  # it broke: what broke it is the error, not that nothing can be said any more
             connection.exec_driver_sql("commit")
     prepared = connection.exec_driver_sql("xa recover").all()
-    return Look(
+    return Sighting(
         clock=utc(sessions[0].clock),
         users={row.id: row.user or "" for row in others},
         running={row.id: _began(row) for row in others if _runs(row)},
@@ -120,7 +120,7 @@ def look(connection: Connection, sessions_sql: sa.TextClause, own: Collection[in
     )
 
 
-def still_quiet(connection: Connection, last: Look, own: Collection[int] = ()) -> datetime | None:
+def still_quiet(connection: Connection, last: Sighting, own: Collection[int] = ()) -> datetime | None:
     """The server's clock, if no session has done anything since a sample that found all of them idle.
 
     Then the same transactions are open as at that look: nothing begins or ends without a statement, each statement has
@@ -192,7 +192,7 @@ class Turn(enum.Enum):
     UNREGULATED = "the server has no named locks"
 
 
-class Turns:
+class TrackerTurns:
     """The turns of one tracker, and the sessions that it found to hang in theirs."""
 
     def __init__(self) -> None:

@@ -15,9 +15,9 @@ from sqlalchemy.engine import Connection
 from poller.databases import catalog
 from poller.sources.mysql.bound import ABOUT
 from poller.sources.stamping import (
-    Origin,
-    Rule,
+    ColumnOrigin,
     Stamp,
+    StampRule,
     Watched,
     Words,
     by_default,
@@ -56,7 +56,7 @@ select trigger_name as name, event_manipulation as event, action_statement as bo
 _SETTINGS = "select @@global.time_zone, @@global.system_time_zone, @@global.init_connect"
 
 
-def origin(connection: Connection, watched: Watched) -> Origin:
+def origin(connection: Connection, watched: Watched) -> ColumnOrigin:
     """The column behind the cursor. Raises what the driver raises."""
     return traced(watched, partial(_view, connection), partial(_table, connection))
 
@@ -66,25 +66,25 @@ def _view(connection: Connection, schema: str | None, name: str) -> str | None:
     return (found[0].definition or "") if found and "VIEW" in found[0].kind.upper() else None
 
 
-def _table(connection: Connection, schema: str | None, table: str, column: str) -> Origin | None:
+def _table(connection: Connection, schema: str | None, table: str, column: str) -> ColumnOrigin | None:
     names = {"schema": schema, "name": table}
     row = connection.execute(_COLUMN, {**names, "column": column}).one_or_none()
     if row is None:
         return None
-    found: list[Rule] = []
+    found: list[StampRule] = []
     if row.generated:
         found.append(by_generation(row.generated))
     elif row.made is not None and str(row.made).upper() != "NULL":
         found.append(by_default(str(row.made)))
     if "on update" in str(row.extra).lower():
-        found.append(Rule("the column's ON UPDATE", "current_timestamp", updates=True))
+        found.append(StampRule("the column's ON UPDATE", "current_timestamp", updates=True))
     for one in connection.execute(_TRIGGERS, names):
         found += by_trigger(one.name, one.body, column, one.event, to_new=True)
     hidden = "" if row.sees_triggers else "triggers (GRANT TRIGGER)"
-    return Origin(schema, table, column, found, hidden, kind=row.kind)
+    return ColumnOrigin(schema, table, column, found, hidden, kind=row.kind)
 
 
-def server(connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]) -> list[Stamp]:
+def server(connection: Connection, watched: Watched, found: ColumnOrigin, at: Sequence[datetime]) -> list[Stamp]:
     """The zone in which a session starts."""
     zone, system, first = connection.exec_driver_sql(_SETTINGS).one()
     if "time_zone" in str(first or "").lower():

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from poller.databases.samplers import Sample
 from poller.sources.bound import SHOWS_HOLDER_AFTER
 from poller.sources.columns.moments import remembered
-from poller.sources.mysql.look import WAIT, Look, Turn, Turns, look, still_quiet, utc
+from poller.sources.mysql.look import WAIT, Sighting, TrackerTurns, Turn, look, still_quiet, utc
 from poller.sources.sampler import Followed
 
 APART = 0.11
@@ -75,13 +75,13 @@ class Tracked(Followed[int, _Open]):
     kind = "observed"
 
     def __init__(
-        self, server: str, sessions: sa.TextClause, first: Look, *, mariadb: bool, ignored: Collection[str] = ()
+        self, server: str, sessions: sa.TextClause, first: Sighting, *, mariadb: bool, ignored: Collection[str] = ()
     ) -> None:
         super().__init__(server, ignored)
         self.began = time.monotonic()
         self._sessions = sessions
         self._mariadb = mariadb
-        self._turns = Turns()
+        self._turns = TrackerTurns()
         self._sampled = time.monotonic()
         self._last = self._judge(first)
         self._looked = first
@@ -119,7 +119,7 @@ class Tracked(Followed[int, _Open]):
         self._looked = seen
         return self._last
 
-    def _look(self, connection: Connection, own: Collection[int]) -> Look:
+    def _look(self, connection: Connection, own: Collection[int]) -> Sighting:
         self.began = time.monotonic()
         return look(connection, self._sessions, own)
 
@@ -147,7 +147,7 @@ class Tracked(Followed[int, _Open]):
         late = (clock - last.clock).total_seconds() > SHOWS_HOLDER_AFTER
         return Sample(last.began, clock, last.oldest, OTHERS if late else None, WAITED if late else None, again=True)
 
-    def _judge(self, seen: Look) -> Sample:
+    def _judge(self, seen: Sighting) -> Sample:
         if seen.replica:
             return _hold(seen, "a replica's thread", "it writes its primary's timestamps here; read from the primary")
         if seen.xa:
@@ -168,7 +168,7 @@ class Tracked(Followed[int, _Open]):
         self._seen = (seen.clock, self._follow(seen))
         return self._sample(seen.clock, self._called)
 
-    def _follow(self, seen: Look) -> dict[int, _Open]:
+    def _follow(self, seen: Sighting) -> dict[int, _Open]:
         """What each session has open now, from what it had before and what is seen."""
         before = self._seen[1]
         ignored = {number for number, user in seen.users.items() if user in self._ignored}
@@ -229,7 +229,7 @@ class Tracked(Followed[int, _Open]):
         return int(name), _Open(_moment(since), _moment(running), known, str(user))
 
 
-def _hold(seen: Look, who: str, why: str) -> Sample:
+def _hold(seen: Sighting, who: str, why: str) -> Sample:
     return Sample(seen.clock, seen.clock, None, who, why)
 
 

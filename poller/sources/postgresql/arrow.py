@@ -24,9 +24,21 @@ from sqlalchemy import Compiled
 
 from poller.databases.tokens import identity_of
 from poller.ports import FreshRows, Row, Table
-from poller.sources.arrow import Built, Read, Reader, Tables, Whole, adbc, as_text, packed, pyarrow, unfit, unpacked
+from poller.sources.arrow import (
+    ArrowTables,
+    Built,
+    PageReader,
+    Read,
+    Whole,
+    adbc,
+    as_text,
+    packed,
+    pyarrow,
+    unfit,
+    unpacked,
+)
 from poller.sources.facts import TableChanged
-from poller.sources.page import Params, Query, Range, Statements
+from poller.sources.page import Params, Query, Span, Statements
 from poller.sources.postgresql.adbc import HERE, SERVER, AdbcSession, Unusable
 from poller.sources.postgresql.json import marks_json
 from poller.sources.user_sql import literal
@@ -79,7 +91,7 @@ Load = Callable[[bytes], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Crossing:
     """How a column crosses.
 
     Attributes:
@@ -94,7 +106,7 @@ class Kind:
     item: bool = False
 
     @classmethod
-    def of(cls, oid: int) -> Kind:
+    def of(cls, oid: int) -> Crossing:
         """For the oid of a type (pg_type.dat). Domains come as what they are made of."""
         if oid in _PLAIN:
             return cls(oid, _PLAIN[oid])
@@ -161,7 +173,7 @@ class Kind:
         return found
 
 
-_TEXT, _FLAG = Kind.of(25), Kind.of(16)
+_TEXT, _FLAG = Crossing.of(25), Crossing.of(16)
 
 
 def _loaded(text: str, load: Load | None) -> Any:
@@ -174,7 +186,7 @@ def _loaded(text: str, load: Load | None) -> Any:
         return text
 
 
-def _loads_of(kinds: Sequence[Kind], columns: Sequence[Any], connection: Any) -> tuple[Load | None, ...]:
+def _loads_of(kinds: Sequence[Crossing], columns: Sequence[Any], connection: Any) -> tuple[Load | None, ...]:
     """Of psycopg's connection, what makes values of the server's text, for the kinds that come so. Each is tried on the
     first value of its column: what it asks of the connection it asks now, and not when the handler wants rows."""
     from psycopg.adapt import Transformer
@@ -182,7 +194,7 @@ def _loads_of(kinds: Sequence[Kind], columns: Sequence[Any], connection: Any) ->
 
     adapter = Transformer(connection)
 
-    def load_of(kind: Kind, column: Any) -> Load | None:
+    def load_of(kind: Crossing, column: Any) -> Load | None:
         loader = adapter.get_loader(kind.oid, Format.TEXT)
         if not kind.text and not (kind.oid in _JSON and marks_json(loader)):
             return None
@@ -193,7 +205,7 @@ def _loads_of(kinds: Sequence[Kind], columns: Sequence[Any], connection: Any) ->
     return tuple(map(load_of, kinds, columns))
 
 
-def _table_as(columns: Sequence[Any], kinds: Sequence[Kind]) -> Any:
+def _table_as(columns: Sequence[Any], kinds: Sequence[Crossing]) -> Any:
     """Columns of these kinds as a table, by either driver: without its notes."""
     pa = pyarrow()
     fields = [pa.field(str(at), kind.type) for at, kind in enumerate(kinds)]
@@ -208,7 +220,7 @@ class _Shape:
     """The columns of a table: their names and kinds, what makes values of their text, and the session's time zone."""
 
     names: tuple[str, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[Crossing, ...]
     loads: tuple[Load | None, ...]
     zone: str | None
 
@@ -313,8 +325,8 @@ class _Columns:
         return tuple(name for name, _ in self.described)
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
-        return tuple(Kind.of(oid) for _, oid in self.described)
+    def kinds(self) -> tuple[Crossing, ...]:
+        return tuple(Crossing.of(oid) for _, oid in self.described)
 
 
 @dataclass(frozen=True)
@@ -328,10 +340,10 @@ class _Select:
     """
 
     columns: _Columns
-    kinds: tuple[Kind, ...]
+    kinds: tuple[Crossing, ...]
     flagged: bool
     statements: Statements
-    interval: Range
+    interval: Span
     exact: bool
     quoted: tuple[str, ...]
 
@@ -371,7 +383,7 @@ class _Select:
 # ----------------------------------------------------------------------------------------------------------- the pages
 
 
-class ArrowPages(Tables):
+class ArrowPages(ArrowTables):
     """The tables of one source's pages.
 
     Args:
@@ -397,7 +409,7 @@ class ArrowPages(Tables):
         self._many = False
         """True if the last page was a large one."""
 
-    def of_rows(self, reader: Reader, rows: Sequence[Row], *, asking: bool) -> Table:
+    def of_rows(self, reader: PageReader, rows: Sequence[Row], *, asking: bool) -> Table:
         """With texts as the server writes them, if it may be asked."""
         self._follow(reader)
         if asking and self._columns is None and _is_psycopg(reader):
@@ -407,8 +419,8 @@ class ArrowPages(Tables):
         records = with_texts(rows, kinds, reader.database.run if asking and columns else None)
         return Built(records, list(rows[0]), {name: kind.type for name, kind in kinds.items()}, self._what)
 
-    def read(self, reader: Reader, intervals: Sequence[Range], limit: int, *, exact: bool) -> Read | None:
-        """See `Tables.read`."""
+    def read(self, reader: PageReader, intervals: Sequence[Span], limit: int, *, exact: bool) -> Read | None:
+        """See `ArrowTables.read`."""
         if not _is_psycopg(reader):
             return None
         columns, table = self._read(reader, intervals, limit, exact=exact)
@@ -426,13 +438,13 @@ class ArrowPages(Tables):
         own = names[: len(names) - len(reader.table.ordering_texts)]
         return Read(rows, _Records(table.select(places), parts), own, Whole(shown))
 
-    def _follow(self, reader: Reader) -> None:
+    def _follow(self, reader: PageReader) -> None:
         """After another look at the table its columns are not known."""
         if self._seen_in != reader.table.looks:
             self._seen_in, self._before, self._columns = reader.table.looks, self._columns or self._before, None
 
     def _read(
-        self, reader: Reader, intervals: Sequence[Range], limit: int, *, exact: bool
+        self, reader: PageReader, intervals: Sequence[Span], limit: int, *, exact: bool
     ) -> tuple[_Columns | None, Any]:
         """The rows as a table: the user's columns, then the helpers. Without columns: their names are no names."""
         (interval,) = intervals  # PostgreSQL's order is one interval
@@ -455,7 +467,7 @@ class ArrowPages(Tables):
                 return columns, table
         raise TableChanged
 
-    def _fetched(self, reader: Reader, asked: _Select, limit: int) -> Any | None:
+    def _fetched(self, reader: PageReader, asked: _Select, limit: int) -> Any | None:
         """Up to `limit` rows; None if the columns are no longer these."""
         table = None
         if limit > FEW and not self._many:
@@ -468,7 +480,7 @@ class ArrowPages(Tables):
         self._many = table is not None and table.num_rows >= FEW
         return table if table is None else asked.checked(table, self._what)
 
-    def _by_psycopg(self, reader: Reader, asked: _Select, limit: int) -> Any | None:
+    def _by_psycopg(self, reader: PageReader, asked: _Select, limit: int) -> Any | None:
         """None if the columns are no longer these. Raises: SourceError naming a column whose values Arrow cannot
         hold."""
         database = reader.database
@@ -488,7 +500,7 @@ class ArrowPages(Tables):
                 raise unfit(self._what, names[at], BEYOND if found.any_text else type(error).__name__) from None
         return _table_as(arrays, asked.kinds)
 
-    def _by_adbc(self, reader: Reader, asked: _Select, limit: int) -> Any | None:
+    def _by_adbc(self, reader: PageReader, asked: _Select, limit: int) -> Any | None:
         """None if it cannot be read so, which is logged once, and not tried again for a while."""
         database = reader.database
         if database.lenient or reader.lags.monotonic() < self.not_before:
@@ -518,7 +530,7 @@ class ArrowPages(Tables):
             self._said = str(error)
             logger.warning("%s: rows are read without ADBC, which is slower: %s.", self._what, error)
 
-    def _refuse_adbc(self, reader: Reader) -> None:
+    def _refuse_adbc(self, reader: PageReader) -> None:
         """Return if another connection surely sees what this one does. Raises: Unusable."""
         database = reader.database
         if not self._own_engine:
@@ -530,23 +542,23 @@ class ArrowPages(Tables):
         if not reader.bounding.holds_session():
             raise Unusable("a pooler is between, so another connection may lead elsewhere")
 
-    def _server_of(self, reader: Reader) -> str:
+    def _server_of(self, reader: PageReader) -> str:
         place = reader.database.place()
         if self._server is None or self._server[0] != place:
             self._server = place, str(reader.database.run(f"SELECT {SERVER}").rows[0][0])
         return self._server[1]
 
 
-def _is_psycopg(reader: Reader) -> bool:
+def _is_psycopg(reader: PageReader) -> bool:
     reader.database.connection()
     return hasattr(reader.database.driver_connection(), "adapters")
 
 
-def _quoted(reader: Reader, name: str) -> str:
+def _quoted(reader: PageReader, name: str) -> str:
     return f"{reader.table.relation.alias}.{reader.table.quote(name)}"
 
 
-def _describe(reader: Reader) -> _Columns:
+def _describe(reader: PageReader) -> _Columns:
     """The user's columns as the server describes them. Raises: TableChanged."""
     o, relation = reader.options, reader.table.relation
     chosen = f"{relation.alias}.*"
@@ -567,7 +579,9 @@ _ENDLESS = re.compile(r"(?<=[\[(])None(?=,)|, None(?=[\])])")
 
 
 def with_texts(
-    rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, Kind], run: Callable[[str, Mapping[str, Any]], Any] | None
+    rows: Sequence[Mapping[str, Any]],
+    kinds: Mapping[str, Crossing],
+    run: Callable[[str, Mapping[str, Any]], Any] | None,
 ) -> list[tuple[Any, ...]]:
     """The values of rows that were read earlier, with texts in the columns that come as text. A row that was kept
     elsewhere has Python's values, or texts of them: `1E-30`, `[1, 5)`, a list of UUIDs. PostgreSQL reads each as the
@@ -591,7 +605,7 @@ def with_texts(
     return list(zip(*columns.values(), strict=True))
 
 
-def _text(value: Any, kind: Kind) -> str:
+def _text(value: Any, kind: Crossing) -> str:
     """A text that the server reads as a value of the type."""
     if isinstance(value, str):
         return _ENDLESS.sub(lambda found: "," if found[0][0] == "," else "", value) if kind.oid in _RANGES else value

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.databases.samplers import Reading, SharedSampler, Tracker
+from poller.databases.samplers import ReadingConnection, SharedSampler, Tracker
 from poller.errors import ConfigError, SourceError
 from poller.ports import Bound
 from poller.sources.bound import OPEN_TOO_LONG, SHOWS_HOLDER_AFTER, Marked, Rule
@@ -290,7 +290,7 @@ def _sequence_of(asked: Asked, connection: Connection, name: str) -> _Sequence |
     return _Sequence(str(sequence), value, (made.seqcache, made.seqincrement, made.seqcycle))
 
 
-def here(connection: Connection) -> tuple[Reading | None, tuple[Any, ...]]:
+def here(connection: Connection) -> tuple[ReadingConnection | None, tuple[Any, ...]]:
     """This connection, for sharing samples, and what the server says of where it leads. The first is None if it may
     lead to another server than before (a pooler: the driver's number of the session then differs), does not show when
     it began, or could write. Raises what the driver raises."""
@@ -298,4 +298,4 @@ def here(connection: Connection) -> tuple[Reading | None, tuple[Any, ...]]:
     _, _, *said = row
     if not leads_to(connection, row.pid) or row.began is None or row.reads != "on":
         return None, tuple(said)
-    return Reading(row.server, row.database, row.username, f"{row.pid}@{row.began}"), tuple(said)
+    return ReadingConnection(row.server, row.database, row.username, f"{row.pid}@{row.began}"), tuple(said)

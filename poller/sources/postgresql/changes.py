@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 
 from sqlalchemy.engine import Connection
 
-from poller.databases.capture import Quoter, Wanted, named
-from poller.databases.postgresql.site import LONGEST, Site, literal
-from poller.sources.changes import ROW, Changed, Changes, Head, Installed, Values
+from poller.databases.capture import CaptureRequest, Quoter, named
+from poller.databases.postgresql.site import LONGEST, PostgreSqlSite, literal
+from poller.sources.changes import ROW, ChangeTable, Head, Installed, ValuedChange, Values
 from poller.sources.user_sql import escape_colons
 
 _NEW, _OLD, _KEY = "new{}", "old{}", "key{}"
 
 
-class PostgreSqlChanges(Changes):
-    """See `Changes`."""
+class PostgreSqlChanges(ChangeTable):
+    """See `ChangeTable`."""
 
     made_at: ClassVar[str] = "to_char(made_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24\\:MI\\:SS.US\"Z\"')"
 
@@ -28,7 +28,9 @@ class PostgreSqlChanges(Changes):
 
     def look(self, connection: Connection) -> Installed | None:
         """The catalog is open to every role."""
-        site = Site(connection, Wanted(self.poller, self.schema, self.table), Quoter(connection, literal))
+        site = PostgreSqlSite(
+            connection, CaptureRequest(self.poller, self.schema, self.table), Quoter(connection, literal)
+        )
         before, found = site.registered, site.facts
         if before is None:
             return None
@@ -44,7 +46,7 @@ class PostgreSqlChanges(Changes):
         )
         return self._installed(connection, installed)
 
-    def _trouble(self, site: Site, columns: dict[str, str]) -> tuple[str, str] | None:
+    def _trouble(self, site: PostgreSqlSite, columns: dict[str, str]) -> tuple[str, str] | None:
         standing, why = site.standing()
         known = () if site.registered is None else site.registered.partitions
         if standing == "removed":
@@ -84,12 +86,12 @@ class PostgreSqlChanges(Changes):
         key = tuple(found[_KEY.format(at)] for at in range(len(installed.key)))
         return Head(found["id"], found["op"], key, found["op"] in "IUD" and None not in key)
 
-    def change(self, found: Values, installed: Installed) -> Changed:
+    def change(self, found: Values, installed: Installed) -> ValuedChange:
         """As the driver made the values."""
         new = {name: found[_NEW.format(at)] for at, name in enumerate(installed.columns)}
         old = {name: found[_OLD.format(at)] for at, name in enumerate(installed.columns)}
         op = found["op"]
-        return Changed(
+        return ValuedChange(
             id=found["id"],
             op=op,
             new=new if op in "IUR" else None,

@@ -11,12 +11,12 @@ import sqlalchemy as sa
 from poller.databases import catalog
 from poller.model.finding import Finding, error, ok, warn
 from poller.sources.checks import READER, Checks, Examined, Explained
-from poller.sources.columns import Column, Family, quoted
+from poller.sources.columns import CursorColumn, Family, quoted
 from poller.sources.page import Params, Query
 from poller.sources.postgresql.bound import REFRESHED
 from poller.sources.postgresql.origin import named_in, origin
 from poller.sources.sampler import on_copy
-from poller.sources.stamping import Origin
+from poller.sources.stamping import ColumnOrigin
 from poller.sources.user_sql import literal
 
 _USER = """
@@ -123,13 +123,13 @@ class PostgreSqlChecks(Checks):
         """One word."""
         return f"ALTER TABLE {asked.table} ALTER COLUMN {asked.name(column)} SET NOT NULL;"
 
-    def now(self, column: Column, zone: str) -> str:
+    def now(self, column: CursorColumn, zone: str) -> str:
         """In any zone."""
         if column.family is Family.TIMESTAMPTZ:
             return "CURRENT_TIMESTAMP"
         return f"CURRENT_TIMESTAMP AT TIME ZONE '{zone}'" if column.family is Family.TIMESTAMP else ""
 
-    def trigger(self, asked: Examined, found: Origin, *, schema: str, name: str, value: str) -> str:
+    def trigger(self, asked: Examined, found: ColumnOrigin, *, schema: str, name: str, value: str) -> str:
         """A function, and its trigger."""
         column, table = asked.name(found.column), schema + asked.name(found.table or "")
         body = f"BEGIN NEW.{column} := {value}; RETURN NEW; END"

@@ -17,14 +17,25 @@ from sqlalchemy.exc import DataError, DBAPIError
 
 from poller.databases.samplers import session_of
 from poller.errors import ConfigError
-from poller.sources.columns import Column, Exact, Family, Reflected, connection_of, exact_of
-from poller.sources.database import Dialect, Form, Look, PageForm, Place, Question, Records, Runner, Settings, Watch
+from poller.sources.columns import CursorColumn, Family, Reflected, ValueFormat, connection_of, exact_of
+from poller.sources.database import (
+    Dialect,
+    Form,
+    NameQuestion,
+    PageForm,
+    Records,
+    ServerPlace,
+    Settings,
+    StatementRunner,
+    TypeLookup,
+    Watch,
+)
 from poller.sources.faults import Fault
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.postgresql import json as json_values
 from poller.sources.postgresql import keys
 from poller.sources.postgresql.bound import here, sampler
-from poller.sources.rows import Documents, Reread, converted, plain
+from poller.sources.rows import JsonValues, Reread, converted, plain
 from poller.sources.sampler import Asked, Sampler
 
 _KINDS_OF = {
@@ -137,11 +148,11 @@ class PostgreSql(Dialect):
         home = importlib.import_module("poller.sources.postgresql.arrow")  # not for pages of rows
         return home.ArrowPages(what, own_engine=own_engine)
 
-    def asks_where(self, options: Options, *, mariadb: bool = False) -> Question | None:
+    def asks_where(self, options: ReadOptions, *, mariadb: bool = False) -> NameQuestion | None:
         """In the words of `keys`."""
         return keys.question(options)
 
-    def leaves_schema(self, options: Options) -> bool:
+    def leaves_schema(self, options: ReadOptions) -> bool:
         """Also if a query names tables or functions without one."""
         if options.query is not None:
             return keys.unqualified(options.query) != ((), ())
@@ -192,7 +203,7 @@ class PostgreSql(Dialect):
         """As `set_up` found it."""
         return bool(connection.info.get(_EACH))
 
-    def place(self, connection: Connection) -> Place:
+    def place(self, connection: Connection) -> ServerPlace:
         """By the server's own word. A server that only has the protocol is not asked."""
         try:
             reading, said = here(connection)
@@ -203,7 +214,7 @@ class PostgreSql(Dialect):
             if error.connection_invalidated:
                 raise
             return super().place(connection)
-        return Place((self.family, asked_for, said, reading is None), reading)
+        return ServerPlace((self.family, asked_for, said, reading is None), reading)
 
     def limit(self, connection: Connection, dbapi: Any, timeout: timedelta) -> list[str]:
         """The server's and the driver's."""
@@ -258,7 +269,7 @@ class PostgreSql(Dialect):
     def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
         return sampler(asked, connection)
 
-    def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
+    def watch(self, look: TypeLookup, texts: Sequence[str], run: StatementRunner, connection: Connection) -> Watch:
         """The rows of the catalog that say what a table's key is, so that a key that is unique no longer is seen; of a
         primary key the page itself asks for its index. Which collation each text has, as the server derives it, also
         without a row; a version may change when the server is restarted."""
@@ -288,7 +299,7 @@ class PostgreSql(Dialect):
             watch = replace(watch, sql=f"SELECT {', '.join(derived)}", found=tuple(names))
         return replace(watch, collations=collations)
 
-    def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
+    def columns(self, look: TypeLookup, run: StatementRunner) -> dict[str, CursorColumn] | None:
         """The types as the server describes them, domains by their base type; also for a query without rows."""
         shown = look.described or run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0))
         described = dict(zip(shown.names, shown.description, strict=False))
@@ -304,7 +315,7 @@ class PostgreSql(Dialect):
             precision = facts.get("digits") if described_digits is None else int(described_digits)
             family = _FAMILIES.get(kind, Family.OTHER)
             timed = family in {Family.TIMESTAMP, Family.TIMESTAMPTZ}
-            found[name] = Column(
+            found[name] = CursorColumn(
                 name=name,
                 family=family,
                 sql_type=kind,
@@ -313,11 +324,11 @@ class PostgreSql(Dialect):
             )
         return found
 
-    def types(self, look: Look, run: Runner) -> dict[str, Column]:
+    def types(self, look: TypeLookup, run: StatementRunner) -> dict[str, CursorColumn]:
         """As the server describes them."""
         return self.columns(look, run) or {}
 
-    def render(self, sql: str, column: Column) -> str:
+    def render(self, sql: str, column: CursorColumn) -> str:
         """Times as timestamps of UTC: `to_char` of a date goes through the session's time zone, in which a day may be
         missing. It writes no infinities and eras: those have the text that a session in UTC with ISO dates shows."""
         match column.family:
@@ -340,14 +351,14 @@ class PostgreSql(Dialect):
             f" WHEN {sql} = 'infinity' THEN 'infinity' WHEN {sql} = '-infinity' THEN '-infinity' ELSE {early} END"
         )
 
-    def rests_on(self, columns: Iterable[Column]) -> Settings | None:
+    def rests_on(self, columns: Iterable[CursorColumn]) -> Settings | None:
         """Numbers, texts, times and bytes depend on none."""
         loose = {Family.OTHER, Family.UNFIT}
         if any(column.family in loose and column.sql_type not in _FIXED for column in columns):
             return Settings(_TEXTS_NOW, _TEXTS)
         return None
 
-    def exact(self, column: Column, dbapi: Any) -> Exact | None:
+    def exact(self, column: CursorColumn, dbapi: Any) -> ValueFormat | None:
         """Psycopg's own loaders lose nothing, and fail on what Python cannot hold; psycopg2 returns infinities as the
         ends of Python's calendar."""
         found = exact_of(column)
@@ -369,7 +380,7 @@ class PostgreSql(Dialect):
         """Psycopg keeps what the server sent; psycopg2 gets converters that cannot fail."""
         return _lenient_types(dbapi) if hasattr(dbapi, "string_types") else contextlib.nullcontext()
 
-    def keeping(self) -> contextlib.AbstractContextManager[Documents]:
+    def keeping(self) -> contextlib.AbstractContextManager[JsonValues]:
         return json_values.keeping()
 
     def fetch_leniently(self, result: CursorResult[Any]) -> Reread:
@@ -383,7 +394,7 @@ class PostgreSql(Dialect):
         all."""
         return f"CASE WHEN {sql} IS NULL THEN true ELSE false END"
 
-    def hidden_by(self, error: DBAPIError, run: Runner) -> str:
+    def hidden_by(self, error: DBAPIError, run: StatementRunner) -> str:
         """By the table that the server names. Policies of other schemas that have a table of this name count too."""
         found = _HIDDEN.search(str(error.orig))
         if found is None:
@@ -414,7 +425,7 @@ class PostgreSql(Dialect):
         return Fault.DISCONNECTED if error.connection_invalidated else Fault.OTHER
 
 
-def _with_places(look: Look) -> dict[str, str]:
+def _with_places(look: TypeLookup) -> dict[str, str]:
     """The types of NUMERIC columns that round to some places, with these."""
     if look.described is None:
         return {}

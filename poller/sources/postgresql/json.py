@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any, cast
 
 from poller.ports import IntervalText, JsonText
-from poller.sources.rows import Documents
+from poller.sources.rows import JsonValues
 
 orjson: Any = None
 with contextlib.suppress(ImportError):
@@ -117,16 +117,16 @@ def has_months(text: str) -> bool:
 class _Keeping(threading.local):
     """The place where this thread's documents are kept; None if no caller wants them."""
 
-    documents: Documents | None = None
+    documents: JsonValues | None = None
 
 
 _keeping = _Keeping()
 
 
 @contextlib.contextmanager
-def keeping() -> Iterator[Documents]:
+def keeping() -> Iterator[JsonValues]:
     """While open, what this thread parses is kept with its text."""
-    documents = _keeping.documents = Documents(parse)
+    documents = _keeping.documents = JsonValues(parse)
     try:
         yield documents
     finally:

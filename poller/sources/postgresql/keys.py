@@ -13,9 +13,9 @@ from sqlalchemy.engine import URL, Connection
 from poller.databases import catalog
 from poller.sources import user_sql
 from poller.sources.columns import Reflected, quoted
-from poller.sources.database import GONE, Question
+from poller.sources.database import GONE, NameQuestion
 from poller.sources.identity import identify
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 
 VERSION = """
 select concat_ws(' ', t.oid, t.relhassubclass,
@@ -158,15 +158,15 @@ SELECT current_database(),
 """
 
 
-def question(options: Options) -> Question:
+def question(options: ReadOptions) -> NameQuestion:
     """What asks for them."""
     servers = (_SERVER, "NULL")
     if options.table is not None:
-        return Question(_TABLE, {"name": quoted(options.table, options.schema_name)}, servers, finds_table=True)
+        return NameQuestion(_TABLE, {"name": quoted(options.table, options.schema_name)}, servers, finds_table=True)
     found = unqualified(options.query or "")
     names, functions = found or ((), ())
     params = {"whole": found is None, "names": list(names), "functions": list(functions)}
-    return Question(_QUERY, params, servers)
+    return NameQuestion(_QUERY, params, servers)
 
 
 def unqualified(query: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:

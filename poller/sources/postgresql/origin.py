@@ -88,7 +88,7 @@ DEEPEST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class UnboundedReason:
     """Why this server's open transactions do not bound the rows.
 
     Attributes:
@@ -101,7 +101,7 @@ class Origin:
     refreshed: bool = False
 
 
-class Standing(NamedTuple):
+class ServerStanding(NamedTuple):
     """What the server is: whether a standby, since when it runs; and whether the user may see all sessions."""
 
     standby: bool
@@ -109,7 +109,9 @@ class Standing(NamedTuple):
     sees_all: bool
 
 
-def origin(connection: Connection, table: str | None, query: str | None, column: str) -> tuple[Standing, Origin | None]:
+def origin(
+    connection: Connection, table: str | None, query: str | None, column: str
+) -> tuple[ServerStanding, UnboundedReason | None]:
     """What the server is; and None if its own transactions write the rows straight into what is read.
 
     Args:
@@ -129,32 +131,36 @@ def origin(connection: Connection, table: str | None, query: str | None, column:
         except DBAPIError:  # a view that only the one before it may read
             read, opaque = _all_read(connection, whole, column)
         if opaque is not None:
-            return _standing(connection), Origin(opaque)
+            return _standing(connection), UnboundedReason(opaque)
         roots += read
     (row,) = catalog.rows(connection, _BEHIND, {"roots": roots})
-    return Standing(row.standby, row.server, row.sees_all), _why(connection, row, roots)
+    return ServerStanding(row.standby, row.server, row.sees_all), _why(connection, row, roots)
 
 
-def _standing(connection: Connection) -> Standing:
-    return Standing._make(catalog.rows(connection, _STANDING)[0])
+def _standing(connection: Connection) -> ServerStanding:
+    return ServerStanding._make(catalog.rows(connection, _STANDING)[0])
 
 
-def _why(connection: Connection, row: Any, roots: list[int]) -> Origin | None:
+def _why(connection: Connection, row: Any, roots: list[int]) -> UnboundedReason | None:
     if row.materialized is not None:
-        return Origin(
+        return UnboundedReason(
             f"{_name(connection, row.materialized)} is a materialized view, which shows rows only when it is refreshed",
             refreshed=roots == [row.materialized],
         )
     if row.foreign_table is not None:
-        return Origin(f"{_name(connection, row.foreign_table)} is a foreign table and carries its server's timestamps")
+        return UnboundedReason(
+            f"{_name(connection, row.foreign_table)} is a foreign table and carries its server's timestamps"
+        )
     if row.linked is not None:
-        return Origin(f"{_name(connection, row.linked)} reads by dblink, from a server with its own timestamps")
+        return UnboundedReason(
+            f"{_name(connection, row.linked)} reads by dblink, from a server with its own timestamps"
+        )
     if row.subscribed is not None:
-        return Origin(
+        return UnboundedReason(
             f"{_name(connection, row.subscribed)} is filled by a subscription and carries the publisher's timestamps"
         )
     if not row.tables:
-        return Origin(NO_TABLE)
+        return UnboundedReason(NO_TABLE)
     return None
 
 

@@ -20,9 +20,9 @@ from poller.databases import catalog
 from poller.sources.columns import quoted
 from poller.sources.postgresql.origin import comes_from
 from poller.sources.stamping import (
-    Origin,
-    Rule,
+    ColumnOrigin,
     Stamp,
+    StampRule,
     Watched,
     Words,
     by_default,
@@ -120,22 +120,22 @@ _OWN = frozenset({"user", "database user", "client", "session", "override", "int
 """Sources of a setting of this session that hide the server's."""
 
 
-def origin(connection: Connection, watched: Watched) -> Origin:
+def origin(connection: Connection, watched: Watched) -> ColumnOrigin:
     """The column behind the cursor. Raises what the driver raises."""
     name = None if watched.table is None else quoted(watched.table, watched.schema)
     at = comes_from(connection, name, watched.query, watched.column)
     if at is None:
         made = made_of(watched.query or "", watched.column, "postgresql")
-        return Origin(None, None, "", [by_expression("the query's column", made)])
+        return ColumnOrigin(None, None, "", [by_expression("the query's column", made)])
     oid, column = at
     described = catalog.rows(connection, _FILLS, {"oid": oid, "column": column})
     if not described:
-        return Origin(None, None, "", [by_expression("the column", None)])
+        return ColumnOrigin(None, None, "", [by_expression("the column", None)])
     row = described[0]
     if row.relkind not in {"r", "p"}:
         made = made_of(str(row.viewed), column, "postgresql") if row.viewed else None
-        return Origin(None, None, "", [by_expression(f"the column of {row.table}", made)])
-    found: list[Rule] = []
+        return ColumnOrigin(None, None, "", [by_expression(f"the column of {row.table}", made)])
+    found: list[StampRule] = []
     if row.generated:
         found.append(by_generation(row.made))
     elif row.made is not None:
@@ -144,10 +144,10 @@ def origin(connection: Connection, watched: Watched) -> Origin:
         found += [by_default(sql) for sql in row.inherited if sql != row.made]
     for one in described:
         found += [] if one.name is None else _trigger(one, column)
-    return Origin(row.schema, row.table, column, found, kind=row.kind)
+    return ColumnOrigin(row.schema, row.table, column, found, kind=row.kind)
 
 
-def _trigger(row: Any, column: str) -> list[Rule]:
+def _trigger(row: Any, column: str) -> list[StampRule]:
     body: str | None = row.body if row.language == "plpgsql" else None
     if row.function == "moddatetime" and row.language == "c":  # an extension's: it stamps the column that it names
         if column not in str(row.arguments).split("\\000"):
@@ -159,7 +159,7 @@ def _trigger(row: Any, column: str) -> list[Rule]:
     )
 
 
-def server(connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]) -> list[Stamp]:
+def server(connection: Connection, watched: Watched, found: ColumnOrigin, at: Sequence[datetime]) -> list[Stamp]:
     """The zones of the sessions of all roles that may write the table."""
     parameters = {"name": quoted(found.table or "", found.schema), "ignored": list(watched.ignore_users)}
     stamps: list[tuple[str, str, str]] = []

@@ -28,7 +28,7 @@ from poller.ports import Bound
 from poller.sources.bound import Rule, render
 from poller.sources.columns import quoted
 from poller.sources.columns.moments import has_daylight_saving, iso_text
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.sampler import Asked, Sampler, greatest
 from poller.sources.sqlite.file import is_own, lifted
 from poller.sources.user_sql import NO_TABLE, escape_colons, tables
@@ -144,7 +144,7 @@ def _counted(asked: Asked, connection: Connection) -> Sampler | str:
     return greatest(asked, Rule("heuristic", reason, asked.column, o.extra_delay, "seen"))
 
 
-def _elsewhere(connection: Connection, o: Options) -> str | None:
+def _elsewhere(connection: Connection, o: ReadOptions) -> str | None:
     """Why the rows are not of this file, whose lock is taken: a virtual table's may come from anywhere. Full-text
     tables and R-trees keep their rows in tables of the file."""
     waiting = [(None, o.table)] if o.table is not None else tables(o.query or "", None, "sqlite")
@@ -163,7 +163,7 @@ def _elsewhere(connection: Connection, o: Options) -> str | None:
     return None
 
 
-def _is_rowid(connection: Connection, o: Options, column: str) -> bool:
+def _is_rowid(connection: Connection, o: ReadOptions, column: str) -> bool:
     """True if the column is the table's INTEGER PRIMARY KEY. A key that is not the rowid has an index."""
     info = connection.exec_driver_sql(_in_schema("table_info", o)).mappings().all()
     indexes = connection.exec_driver_sql(_in_schema("index_list", o)).mappings().all()
@@ -171,11 +171,11 @@ def _is_rowid(connection: Connection, o: Options, column: str) -> bool:
     return keys == [(column, "INTEGER")] and all(index["origin"] != "pk" for index in indexes)
 
 
-def _in_schema(pragma: str, o: Options) -> str:
+def _in_schema(pragma: str, o: ReadOptions) -> str:
     return f"PRAGMA {_schema(o)}{pragma}({quoted(o.table or '')})"
 
 
-def _is_autoincrement(connection: Connection, o: Options) -> bool:
+def _is_autoincrement(connection: Connection, o: ReadOptions) -> bool:
     """By the table's definition: the count that SQLite keeps may have been deleted, to restart the numbers."""
     return _AUTOINCREMENT.search(_NO_CODE.sub(" ", definition(connection, o.schema_name, o.table or "")[1])) is not None
 
@@ -192,7 +192,7 @@ def definition(connection: Connection, schema: str | None, name: str) -> tuple[s
     return (str(found[0].type), str(found[0].sql or "")) if found else ("", "")
 
 
-def _handed_out(connection: Connection, o: Options, column: str) -> int:
+def _handed_out(connection: Connection, o: ReadOptions, column: str) -> int:
     """The number before the next id. Where the count lies below the greatest id, that id: the count was edited
     or deleted, or a row was inserted with an id, which the count does not follow."""
     table = f"{_schema(o)}{quoted(o.table or '')}"
@@ -203,7 +203,7 @@ def _handed_out(connection: Connection, o: Options, column: str) -> int:
     return int(connection.exec_driver_sql(counted, (o.table,)).scalar_one())
 
 
-def _schema(o: Options) -> str:
+def _schema(o: ReadOptions) -> str:
     return "" if o.schema_name is None else f"{quoted(o.schema_name)}."
 
 

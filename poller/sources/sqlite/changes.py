@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 from sqlalchemy.engine import Connection
 
-from poller.databases.capture import Quoter, Wanted
-from poller.databases.sqlite.ddl import Site, literal
-from poller.sources.changes import ROW, Changed, Changes, Installed, Values, captured_row
+from poller.databases.capture import CaptureRequest, Quoter
+from poller.databases.sqlite.ddl import SqliteSite, literal
+from poller.sources.changes import ROW, ChangeTable, Installed, ValuedChange, Values, captured_row
 from poller.sources.user_sql import escape_colons
 
 
-class SqliteChanges(Changes):
-    """See `Changes`."""
+class SqliteChanges(ChangeTable):
+    """See `ChangeTable`."""
 
     @staticmethod
     def named(table: str) -> str:
@@ -25,7 +25,7 @@ class SqliteChanges(Changes):
     def look(self, connection: Connection) -> Installed | None:
         """The file says all."""
         quote = Quoter(connection, literal)
-        site = Site(connection, Wanted(self.poller, self.schema, self.table), quote)
+        site = SqliteSite(connection, CaptureRequest(self.poller, self.schema, self.table), quote)
         before = site.registered
         if before is None:
             return None
@@ -47,10 +47,10 @@ class SqliteChanges(Changes):
         )
         return self._installed(connection, installed)
 
-    def change(self, found: Values, installed: Installed) -> Changed:  # noqa: ARG002
+    def change(self, found: Values, installed: Installed) -> ValuedChange:  # noqa: ARG002
         """As it was stored."""
         at = datetime.fromisoformat(found["at"])
-        return Changed(found["id"], found["op"], _row(found["new"]), _row(found["old"]), None, at)
+        return ValuedChange(found["id"], found["op"], _row(found["new"]), _row(found["old"]), None, at)
 
     read: ClassVar[str] = "strftime('%Y-%m-%dT%H\\:%M\\:%fZ', 'now') AS at, NULL AS old"
 

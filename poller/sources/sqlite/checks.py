@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from poller.sources.checks import SMALL, Checks, Examined, Explained, same_row
 from poller.sources.page import Params, Query
-from poller.sources.stamping import Origin
+from poller.sources.stamping import ColumnOrigin
 
 
 class SqliteChecks(Checks):
@@ -42,7 +42,7 @@ class SqliteChecks(Checks):
         """There is no statement for it."""
         return f"Create the table again with {column} NOT NULL: SQLite cannot add that to a column."
 
-    def trigger(self, asked: Examined, found: Origin, *, schema: str, name: str, value: str) -> str:
+    def trigger(self, asked: Examined, found: ColumnOrigin, *, schema: str, name: str, value: str) -> str:
         """Where triggers are recursive, it ends with its own UPDATE: that leaves nothing to set."""
         column, table = asked.name(found.column), asked.name(found.table or "")
         return (

@@ -13,9 +13,9 @@ from sqlalchemy.engine import Connection, Engine, Inspector
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
-from poller.sources.columns import Column, Exact, Family, Odd, Reflected, connection_of, exact_of, quoted
+from poller.sources.columns import CursorColumn, Family, Odd, Reflected, ValueFormat, connection_of, exact_of, quoted
 from poller.sources.columns.moments import TextForm
-from poller.sources.database import Dialect, Look, PageForm, Records, Runner, Watch, by_value
+from poller.sources.database import Dialect, PageForm, Records, StatementRunner, TypeLookup, Watch, by_value
 from poller.sources.faults import Fault
 from poller.sources.rows import decode
 from poller.sources.sampler import Asked, Sampler
@@ -29,7 +29,7 @@ _SORTERS = frozenset({"SorterOpen", "OpenEphemeral"})
 _STEPS = 20_000  # virtual machine steps between two looks at the clock: well under a millisecond
 
 
-def _is_odd(column: Column) -> bool:
+def _is_odd(column: CursorColumn) -> bool:
     return column.odd is not None or column.family is Family.UNFIT or (column.family is Family.TEXT and not column.form)
 
 
@@ -119,7 +119,7 @@ class Sqlite(Dialect):
     def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
         return sampler(asked, connection)
 
-    def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
+    def columns(self, look: TypeLookup, run: StatementRunner) -> dict[str, CursorColumn] | None:
         """From the values at both ends of the order; None while there is no row. A value unlike the others sorts to an
         end. Only then the rows that pass the filter are read, which may be slow."""
         found = self._ends(look, run, None)
@@ -131,7 +131,7 @@ class Sqlite(Dialect):
         """By the number that SQLite raises with each change of a definition: a result says nothing of types."""
         return int(dbapi.execute("PRAGMA schema_version").fetchone()[0])
 
-    def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
+    def watch(self, look: TypeLookup, texts: Sequence[str], run: StatementRunner, connection: Connection) -> Watch:
         """The watch of a table: where it begins in its file. The collations are those by which SQLite says that it
         would sort; `seen` shows whether any definition changed."""
         collations: dict[str, str] = {}
@@ -150,7 +150,7 @@ class Sqlite(Dialect):
         rows = run(made, {"table": look.table}).rows
         return Watch(object=f"page {rows[0][0]}" if rows else None, collations=collations)
 
-    def emptiness(self, relation: str, cursor: str, run: Runner) -> tuple[str, Any] | None:
+    def emptiness(self, relation: str, cursor: str, run: StatementRunner) -> tuple[str, Any] | None:
         """By the number that SQLite raises with each change of a definition. It keeps one per file: not with files
         attached."""
         if any(name not in {"main", "temp"} for _, name, *_ in run("PRAGMA database_list").rows):
@@ -162,7 +162,7 @@ class Sqlite(Dialect):
         version = run(sql).rows[0][0]
         return None if version is None else (sql, version)
 
-    def _ends(self, look: Look, run: Runner, condition: str | None) -> dict[str, Column] | None:
+    def _ends(self, look: TypeLookup, run: StatementRunner, condition: str | None) -> dict[str, CursorColumn] | None:
         names, cursor = ", ".join(look.columns.values()), look.columns[look.cursor]
         where = f"{condition} AND {cursor}" if condition else cursor
         rest = f"FROM {look.relation} WHERE {where} IS NOT NULL ORDER BY {cursor}"
@@ -187,31 +187,31 @@ class Sqlite(Dialect):
                 odd = Odd(last_form, str(low), key(first[0]))
             if self.from_value(name, high, ()).family != family:
                 family = Family.UNFIT
-            found[name] = Column(name=name, family=family, nullable=facts.get("nullable"), form=form, odd=odd)
+            found[name] = CursorColumn(name=name, family=family, nullable=facts.get("nullable"), form=form, odd=odd)
         return found
 
-    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
+    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> CursorColumn:
         """By the value's own type; a NULL key is found and named elsewhere."""
         return by_value(name, value)
 
-    def render(self, sql: str, column: Column) -> str:
+    def render(self, sql: str, column: CursorColumn) -> str:
         """Stored text as it is."""
         return f"lower(hex({sql}))" if column.family is Family.BYTES else f"CAST({sql} AS TEXT)"
 
-    def exact(self, column: Column, dbapi: Any) -> Exact | None:
+    def exact(self, column: CursorColumn, dbapi: Any) -> ValueFormat | None:
         """Texts and integers as they are."""
         return exact_of(column) if column.family in {Family.TEXT, Family.INTEGER} else None
 
-    def types(self, look: Look, run: Runner) -> dict[str, Column]:
+    def types(self, look: TypeLookup, run: StatementRunner) -> dict[str, CursorColumn]:
         """Each value has a type of its own."""
-        return {name: Column(name=name, family=Family.UNFIT) for name in look.columns}
+        return {name: CursorColumn(name=name, family=Family.UNFIT) for name in look.columns}
 
-    def json_columns(self, table: str, schema: str | None, run: Runner) -> frozenset[str]:
+    def json_columns(self, table: str, schema: str | None, run: StatementRunner) -> frozenset[str]:
         """Those that are declared so."""
         found = run(f"PRAGMA {'' if schema is None else f'{schema}.'}table_info({table})").rows
         return frozenset(str(name) for _, name, kind, *_ in found if str(kind).upper() == "JSON")
 
-    def text(self, sql: str, column: Column) -> str:
+    def text(self, sql: str, column: CursorColumn) -> str:
         """Bytes as their digits: as text they would end at the first zero."""
         return f"CASE typeof({sql}) WHEN 'blob' THEN lower(hex({sql})) ELSE CAST({sql} AS TEXT) END"
 

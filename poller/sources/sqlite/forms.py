@@ -19,10 +19,10 @@ from typing import Any
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
-from poller.sources.columns import Column, quoted
+from poller.sources.columns import CursorColumn, quoted
 from poller.sources.columns.moments import TextForm
 from poller.sources.connection import Database
-from poller.sources.options import Options
+from poller.sources.options import ReadOptions
 from poller.sources.page import Relation
 
 EVERY = 60.0
@@ -45,7 +45,7 @@ class FormWatch:
     def __init__(
         self,
         database: Database,
-        options: Options,
+        options: ReadOptions,
         relation: Relation,
         quote: Callable[[str], str],
         *,
@@ -58,7 +58,7 @@ class FormWatch:
         self._monotonic = monotonic
         self._looked: float | None = None
 
-    def look_at_times(self, column: Column, after: Cursor | None) -> None:
+    def look_at_times(self, column: CursorColumn, after: Cursor | None) -> None:
         """Look, when it is time. From the beginning (None) pages find every row themselves.
 
         Raises: SourceError, at every page, while there is such a row."""
@@ -68,7 +68,7 @@ class FormWatch:
         self.look(column, after)
         self._looked = now
 
-    def look(self, column: Column, after: Cursor) -> None:
+    def look(self, column: CursorColumn, after: Cursor) -> None:
         """Look now for rows whose time has another form than `column.form`.
 
         Raises: SourceError naming both forms, a row, and the statement that fixes it."""
@@ -137,7 +137,7 @@ def _seeks(form: TextForm, text: str) -> Iterator[tuple[str, str]]:
             yield start, start + ":"
 
 
-def mixed_forms(options: Options, form: TextForm, value: object, key: Mapping[str, Any]) -> SourceError:
+def mixed_forms(options: ReadOptions, form: TextForm, value: object, key: Mapping[str, Any]) -> SourceError:
     """The error for a row whose timestamp has another form than its column's others."""
     other = TextForm.of(value) if isinstance(value, str) else None
     name = options.cursor_column
@@ -165,7 +165,7 @@ def mixed_forms(options: Options, form: TextForm, value: object, key: Mapping[st
     )
 
 
-def _fix(options: Options, form: TextForm, other: TextForm) -> str | None:
+def _fix(options: ReadOptions, form: TextForm, other: TextForm) -> str | None:
     """The statement that rewrites the other form's rows in the column's form, or the reverse where that loses less of a
     time; None where their meaning is not known."""
     if _loses(form, other):

@@ -12,9 +12,9 @@ from sqlalchemy.engine import Connection
 from poller.sources.columns import quoted
 from poller.sources.sqlite.bound import definition
 from poller.sources.stamping import (
-    Origin,
-    Rule,
+    ColumnOrigin,
     Stamp,
+    StampRule,
     Watched,
     Words,
     by_default,
@@ -37,7 +37,7 @@ WORDS = Words(
 _HEAD = re.compile(r"(?P<head>.*?)\bbegin\b(?P<body>.*)", re.IGNORECASE | re.DOTALL)
 
 
-def origin(connection: Connection, watched: Watched) -> Origin:
+def origin(connection: Connection, watched: Watched) -> ColumnOrigin:
     """The column behind the cursor. Raises what the driver raises."""
     return traced(watched, partial(_view, connection), partial(_table, connection))
 
@@ -47,13 +47,13 @@ def _view(connection: Connection, schema: str | None, name: str) -> str | None:
     return sql if kind == "view" else None
 
 
-def _table(connection: Connection, schema: str | None, table: str, column: str) -> Origin | None:
+def _table(connection: Connection, schema: str | None, table: str, column: str) -> ColumnOrigin | None:
     described = connection.exec_driver_sql(f"PRAGMA {_in(schema)}table_xinfo({quoted(table)})").mappings().all()
     row = next((one for one in described if str(one["name"]).lower() == column.lower()), None)
     if row is None:
         return None
     name = str(row["name"])
-    found: list[Rule] = []
+    found: list[StampRule] = []
     if int(row["hidden"]) in (2, 3):
         found.append(by_generation(None))
     elif row["dflt_value"] is not None:
@@ -61,10 +61,10 @@ def _table(connection: Connection, schema: str | None, table: str, column: str) 
     triggers = f"SELECT name, sql FROM {_in(schema)}sqlite_master WHERE type = 'trigger'"  # noqa: S608 - quoted
     for one in connection.exec_driver_sql(f"{triggers} AND tbl_name = ? COLLATE NOCASE ORDER BY name", (table,)):
         found += _trigger(str(one[0]), str(one[1]), name, table)
-    return Origin(schema, table, name, found, kind=str(row["type"]))
+    return ColumnOrigin(schema, table, name, found, kind=str(row["type"]))
 
 
-def _trigger(name: str, sql: str, column: str, table: str) -> list[Rule]:
+def _trigger(name: str, sql: str, column: str, table: str) -> list[StampRule]:
     found = _HEAD.fullmatch(without_comments(sql))
     if found is None:
         return []
@@ -79,7 +79,7 @@ def _in(schema: str | None) -> str:
     return "" if schema is None else f"{quoted(schema)}."
 
 
-def server(connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]) -> list[Stamp]:
+def server(connection: Connection, watched: Watched, found: ColumnOrigin, at: Sequence[datetime]) -> list[Stamp]:
     """The zone of SQLite's functions. Used where nothing stamps the column: then the application does, by any clock."""
     return [Stamp("UTC", "SQLite's own clock", dict.fromkeys(at, 0), assumed=True)]
 

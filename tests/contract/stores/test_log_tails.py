@@ -9,7 +9,7 @@ import pytest
 
 from poller.journal.audit import AuditTrail
 from poller.model import limits
-from poller.model.document import Change
+from poller.model.document import OperatorChange
 from poller.runtime import SystemRuntime
 from poller.stores import BlobStore
 from poller.stores.blob.log import FIRST_PIECE
@@ -81,7 +81,7 @@ def test_a_log_has_its_name_while_any_part_of_it_is_there(container: str, azurit
 
 def test_a_process_that_starts_reads_the_end_of_the_trail_only(proxy: FaultProxy, container: str) -> None:
     """At its first acquire, for as long as an operator's change stands in the document: one LIST and one short GET."""
-    change = Change(id="c1", kind="pause", by="ann")
+    change = OperatorChange(id="c1", kind="pause", by="ann")
     with closing(BlobStore.from_connection_string(proxy.connection_string, container)) as store:
         for text in ("x" * 4 * FIRST_PIECE, *(f'{{"id": "r{number}"}}' for number in range(25))):
             store.append(NAME, text)
@@ -94,7 +94,7 @@ def test_a_process_that_starts_reads_the_end_of_the_trail_only(proxy: FaultProxy
 
 
 def test_a_change_that_was_copied_long_ago_is_not_copied_again(store: BlobStore) -> None:
-    change = Change(id="c1", kind="pause", by="ann")
+    change = OperatorChange(id="c1", kind="pause", by="ann")
     trail = AuditTrail(store, app_name="shop", poller_name="orders", runtime=SystemRuntime())
     trail.copy_now(change)
     for number in range(60):

@@ -18,7 +18,7 @@ from poller import Batch, ConfigError, Poller, load_app
 from poller.admin.clone import clone_checkpoint
 from poller.admin.refusals import Refused, WrongArgument
 from poller.backfill.changes import pause, resume
-from poller.backfill.run import Backfill, Request
+from poller.backfill.run import Backfill, BackfillRequest
 from poller.ports import Found, Source
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
@@ -285,7 +285,7 @@ def test_first_calls_with_other_numbers_deliver_a_range_once(shop: Path, store: 
     """All of them find no document, and each would make its own."""
     first, second = orders(source_of(shop), store), orders(source_of(shop), store)
     seen = Seen()
-    with Backfill(first, Request(BEGINS, ENDS, name="cut", parallel=parallel)) as work:
+    with Backfill(first, BackfillRequest(BEGINS, ENDS, name="cut", parallel=parallel)) as work:
         assert work.prepare() is None
         second.backfill(BEGINS, ENDS, name="cut", parallel=2, handler=seen)
         with pytest.raises(Refused, match="Another call has just begun cut with parallel=2"):
@@ -374,7 +374,7 @@ def test_one_paused_before_all_its_parts_are_there_is_paused_whole(shop: Path) -
     seen = Seen()
     with load_app(path, {}, observers=[]) as app:
         poller = app.poller("orders")
-        with Backfill(poller, Request(BEGINS, ENDS, name="cut", parallel=2)) as work:
+        with Backfill(poller, BackfillRequest(BEGINS, ENDS, name="cut", parallel=2)) as work:
             assert work.prepare() is None
 
             def killed(*_: Any, **__: Any) -> None:
@@ -403,7 +403,7 @@ def test_one_paused_while_its_parts_are_made_is_paused_whole(shop: Path) -> None
     seen = Seen()
     with load_app(path, {}, observers=[]) as app:
         poller = app.poller("orders")
-        with Backfill(poller, Request(BEGINS, ENDS, name="cut", parallel=2)) as work:
+        with Backfill(poller, BackfillRequest(BEGINS, ENDS, name="cut", parallel=2)) as work:
             assert work.prepare() is None
             begin = work.parts[1].begin
 

@@ -11,11 +11,11 @@ from poller.databases.samplers import Remembering
 from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources.bound import Memory, Rule, Sampled, as_json, bound_of, recalled
-from poller.sources.columns import Column, Family
-from poller.sources.options import Options, read_options
+from poller.sources.columns import CursorColumn, Family
+from poller.sources.options import ReadOptions, read_options
 from poller.sources.sampler import Asked
 
-STAMP = Column("updated_at", Family.TIMESTAMP, sql_type="datetime2(7)", digits=7)
+STAMP = CursorColumn("updated_at", Family.TIMESTAMP, sql_type="datetime2(7)", digits=7)
 
 
 class Answer:
@@ -50,7 +50,7 @@ class Pretended:
         raise AssertionError(f"not foreseen: {self.sent[-1]}")
 
 
-def asked(column: Column = STAMP, **changes: Any) -> Asked:
+def asked(column: CursorColumn = STAMP, **changes: Any) -> Asked:
     keys = {
         "cursor_column": column.name, "pk_columns": ["id"], "cursor_time_zone": "UTC", "bound": "auto",
         "schema_name": "dbo", "table": "orders",
@@ -62,7 +62,7 @@ def asked(column: Column = STAMP, **changes: Any) -> Asked:
 class Process:
     """What one process knows of a bound, sample by sample."""
 
-    def __init__(self, rule: Rule, options: Options, samples: Remembering | None = None) -> None:
+    def __init__(self, rule: Rule, options: ReadOptions, samples: Remembering | None = None) -> None:
         self.rule = rule
         self.options = options
         self.memory = Memory()

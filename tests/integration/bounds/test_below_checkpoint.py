@@ -17,7 +17,7 @@ from poller.ports import Bound
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
 from poller.sources.bound import Rule
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from poller.stores import MemoryStore
 from tests.integration.bounds.pretended import Process, asked
 from tests.integration.bounds.tables import INTEGER, XID8, ids, make, make_counted, make_xid8, source
@@ -31,7 +31,7 @@ NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 
 def _process(kind: CursorKind) -> Process:
-    column = Column("c", Family.INTEGER)
+    column = CursorColumn("c", Family.INTEGER)
     zone = "UTC" if kind == "timestamp+pk" else None
     return Process(Rule("exact", "asked for", column), asked(column, cursor_kind=kind, cursor_time_zone=zone).options)
 

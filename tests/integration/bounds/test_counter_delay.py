@@ -11,7 +11,7 @@ import pytest
 from poller.databases.samplers import Sample
 from poller.errors import ConfigError
 from poller.sources.bound import Marked, Rule
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from tests.integration.bounds.pretended import Process, asked
 from tests.integration.sources.tables import closing, execute, orders
 
@@ -19,7 +19,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def _process(delay: timedelta = timedelta(0)) -> Process:
-    column = Column("id", Family.INTEGER)
+    column = CursorColumn("id", Family.INTEGER)
     options = asked(column, cursor_kind="integer+pk", cursor_time_zone=None).options
     return Process(Rule("exact", "a sequence", column, delay, "counts"), options)
 

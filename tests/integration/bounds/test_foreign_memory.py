@@ -11,7 +11,7 @@ import pytest
 
 from poller.databases.samplers import SharedSampler, join
 from poller.sources.bound import Rule
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from poller.sources.postgresql.samples import Observed
 from tests.integration.bounds.pretended import STAMP, Process, asked
 from tests.support.foreign import VALUES, paths, with_value
@@ -26,13 +26,13 @@ def observed() -> SharedSampler:
     return join(None, lambda _: Observed((), "s"), unused, kind="observed", ignored=(), numbers=False)
 
 
-def process(kind: str, column: Column, *, keeps: Any = "", samples: SharedSampler | None = None) -> Process:
+def process(kind: str, column: CursorColumn, *, keeps: Any = "", samples: SharedSampler | None = None) -> Process:
     timed = column is STAMP
     keys = {} if timed else {"cursor_kind": "integer+pk", "cursor_time_zone": None}
     return Process(Rule(kind, "", column, keeps=keeps), asked(column, **keys).options, samples)
 
 
-NUMBER = Column("id", Family.INTEGER)
+NUMBER = CursorColumn("id", Family.INTEGER)
 KINDS: dict[str, tuple[Callable[[], Process], dict[str, Any]]] = {
     "observed": (lambda: process("observed", STAMP, samples=observed()), LOOKS),
     "counter": (

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from poller.sources import sampler as followed
 from poller.sources.mysql import tracked as mysql_tracked
-from poller.sources.mysql.look import Look, look
+from poller.sources.mysql.look import Sighting, look
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
 from tests.support.cases import each
 
@@ -77,7 +77,7 @@ def test_a_stale_look_is_taken_again_at_once(family_db: str, monkeypatch: pytest
     add(family_db, 1)
     reading, done, seen = threading.Event(), threading.Event(), []
 
-    def noted(connection: sa.Connection, statement: sa.TextClause, own: Collection[int]) -> Look:
+    def noted(connection: sa.Connection, statement: sa.TextClause, own: Collection[int]) -> Sighting:
         found = look(connection, statement, own)
         seen.append(found.fresh)
         if not found.fresh:

@@ -12,7 +12,7 @@ from poller.databases.samplers import Sample
 from poller.errors import ConfigError
 from poller.ports import Bound
 from poller.sources.bound import Memory, Rule, render
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from poller.sources.columns.moments import TextForm
 from tests.integration.bounds.pretended import STAMP, Process, asked
 from tests.integration.sources.tables import add_orders, closing, make_orders, orders
@@ -24,21 +24,29 @@ NOON = datetime(2026, 7, 1, 12, 0, 0, 700_000, tzinfo=UTC)
 @each(
     ("column", "zone", "expected"),
     [
-        (Column("c", Family.TIMESTAMPTZ), None, "2026-07-01T12:00:00.699999Z"),
-        (Column("c", Family.TIMESTAMPTZ, digits=0), None, "2026-07-01T11:59:59.000000Z"),
-        (Column("c", Family.TIMESTAMPTZ, digits=3), None, "2026-07-01T12:00:00.699000Z"),
-        (Column("c", Family.TIMESTAMP, digits=9), UTC, "2026-07-01T12:00:00.699999000"),
-        (Column("c", Family.TIMESTAMP), ZoneInfo("Asia/Kolkata"), "2026-07-01T17:30:00.699999"),
-        (Column("c", Family.DATE), ZoneInfo("Pacific/Kiritimati"), "2026-07-02"),
-        (Column("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00:00")), UTC, "2026-07-01 11:59:59"),
-        (Column("c", Family.TEXT, form=TextForm.of("2026-01-01T00:00:00.000Z")), None, "2026-07-01T12:00:00.699Z"),
-        (Column("c", Family.TEXT, form=TextForm.of("2026-01-01T00:00:00+02:00")), None, "2026-07-01T13:59:59+02:00"),
-        (Column("c", Family.TEXT, form=TextForm.of("2026-01-01")), UTC, "2026-07-01"),
-        (Column("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00")), UTC, "2026-07-01 12:00"),
-        (Column("c", Family.TEXT, form=TextForm.of("2026-01-01T00:00Z")), None, "2026-07-01T12:00Z"),
+        (CursorColumn("c", Family.TIMESTAMPTZ), None, "2026-07-01T12:00:00.699999Z"),
+        (CursorColumn("c", Family.TIMESTAMPTZ, digits=0), None, "2026-07-01T11:59:59.000000Z"),
+        (CursorColumn("c", Family.TIMESTAMPTZ, digits=3), None, "2026-07-01T12:00:00.699000Z"),
+        (CursorColumn("c", Family.TIMESTAMP, digits=9), UTC, "2026-07-01T12:00:00.699999000"),
+        (CursorColumn("c", Family.TIMESTAMP), ZoneInfo("Asia/Kolkata"), "2026-07-01T17:30:00.699999"),
+        (CursorColumn("c", Family.DATE), ZoneInfo("Pacific/Kiritimati"), "2026-07-02"),
+        (CursorColumn("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00:00")), UTC, "2026-07-01 11:59:59"),
+        (
+            CursorColumn("c", Family.TEXT, form=TextForm.of("2026-01-01T00:00:00.000Z")),
+            None,
+            "2026-07-01T12:00:00.699Z",
+        ),
+        (
+            CursorColumn("c", Family.TEXT, form=TextForm.of("2026-01-01T00:00:00+02:00")),
+            None,
+            "2026-07-01T13:59:59+02:00",
+        ),
+        (CursorColumn("c", Family.TEXT, form=TextForm.of("2026-01-01")), UTC, "2026-07-01"),
+        (CursorColumn("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00")), UTC, "2026-07-01 12:00"),
+        (CursorColumn("c", Family.TEXT, form=TextForm.of("2026-01-01T00:00Z")), None, "2026-07-01T12:00Z"),
     ],
 )
-def test_rounded_down_and_one_unit_less_in_the_columns_form(column: Column, zone: Any, expected: str) -> None:
+def test_rounded_down_and_one_unit_less_in_the_columns_form(column: CursorColumn, zone: Any, expected: str) -> None:
     assert render(NOON, column, zone) == expected
 
 
@@ -63,14 +71,14 @@ BERLIN, NEW_YORK = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
     ],
 )
 def test_an_hour_that_the_clocks_show_twice_is_read_when_it_repeats(zone: ZoneInfo, at: str, expected: str) -> None:
-    column = Column("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00:00"))
+    column = CursorColumn("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00:00"))
     assert render(datetime.fromisoformat(f"{at}+00:00"), column, zone) == expected
 
 
 @pytest.mark.parametrize("zone", [BERLIN, NEW_YORK])
 def test_no_row_is_stamped_below_what_was_read_in_the_year_of_a_zone(zone: ZoneInfo) -> None:
     """At each quarter of an hour: the bound does not go back, and what is stamped from then on lies above it."""
-    column = Column("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00:00"))
+    column = CursorColumn("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00:00"))
     instants = [datetime(2026, 1, 1, tzinfo=UTC) + n * timedelta(minutes=15) for n in range(366 * 96)]
     bounds = [render(at, column, zone) for at in instants]
     assert bounds == sorted(bounds)

@@ -10,12 +10,12 @@ import pytest
 
 from poller.errors import SourceError
 from poller.ports import Bound
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from poller.sources.current_bound import choose
 from poller.sources.database import dialect_for
 from tests.integration.bounds.pretended import Pretended, Process, asked
 
-ROWVERSION = Column("rv", Family.BYTES, sql_type="binary(8)")
+ROWVERSION = CursorColumn("rv", Family.BYTES, sql_type="binary(8)")
 PRIMARY = ("Updateability", "READ_WRITE")
 CLOCK = ("CLOCK", "2026-07-01T12:00:00.000000Z")
 

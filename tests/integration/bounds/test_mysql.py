@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from poller.ports import Bound
 from poller.sources.mysql import look as mysql_look
 from poller.sources.mysql import tracked as mysql_tracked
-from poller.sources.mysql.look import Look
+from poller.sources.mysql.look import Sighting
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
 from tests.integration.sources.tables import execute
 from tests.support.mysql import MySqlServer
@@ -145,10 +145,10 @@ def test_where_a_replicas_threads_write_only_the_heuristic_is_left(mysql_server:
             replica.execute("stop replica")
 
 
-def seen(at: float, *transactions: tuple[int, int, str], began: float | None = None) -> Look:
+def seen(at: float, *transactions: tuple[int, int, str], began: float | None = None) -> Sighting:
     """A look at that second, at which these are open: (session, transaction, its start); a statement may run."""
     rows: list[Any] = [SimpleNamespace(session=s, trx_id=t, trx_started=x) for s, t, x in transactions]
-    return Look(
+    return Sighting(
         clock=NOON + timedelta(seconds=at), users={5: "app"}, queries={}, transactions=rows, fresh=True, xa=[],
         running={} if began is None else {5: NOON + timedelta(seconds=began)}, replica=False,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller.databases import samplers
-from poller.databases.samplers import Reading
+from poller.databases.samplers import ReadingConnection
 from poller.sources.mysql import bound as mysql
 from poller.sources.mysql import look as mysql_look
 from poller.sources.mysql import look as mysql_turn
@@ -123,7 +123,7 @@ def test_a_restarted_server_is_another_than_before(name: str, request: pytest.Fi
     """Session numbers begin anew with it, so that ours of before may be a writer's now."""
     server: PostgresServer | MariaDbServer = request.getfixturevalue(f"{name}_server")
 
-    def reading(connection: sa.Connection) -> Reading | None:
+    def reading(connection: sa.Connection) -> ReadingConnection | None:
         return (postgresql.here(connection) if name == "postgres" else mysql.here(connection, mariadb=True))[0]
 
     only_reads = ONLY_READS[name]
@@ -174,7 +174,7 @@ def test_while_another_process_looks_nobody_else_does(family_db: str, monkeypatc
 def test_who_passes_by_one_that_hangs_takes_turns_too(mariadb_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And another that hangs meanwhile is passed by as well; once nobody does, all take turns by the first lock."""
     monkeypatch.setattr(mysql_turn, "WAIT", 0)
-    name, missed, turns = mysql_turn.NAME, mysql_turn.Turn.MISSED, mysql_turn.Turns()
+    name, missed, turns = mysql_turn.NAME, mysql_turn.Turn.MISSED, mysql_turn.TrackerTurns()
     number = "select connection_id()"
     with session(mariadb_db) as first, session(mariadb_db) as second, session(mariadb_db) as us:
 

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from poller.databases import samplers
-from poller.databases.samplers import Reading, Sample, Samplers, SharedSampler
+from poller.databases.samplers import ReadingConnection, Sample, Samplers, SharedSampler
 from tests.support.services import wait_until
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 OWN: Any = "own"
 BROKEN: Any = "broken"
 """Connections, by their names."""
-HERE = Reading("server", "shop", "app", "7@noon")
+HERE = ReadingConnection("server", "shop", "app", "7@noon")
 
 
 class Counting:
@@ -68,7 +68,7 @@ class Bench:
 
     def join(
         self,
-        reading: Reading = HERE,
+        reading: ReadingConnection = HERE,
         *,
         numbers: bool = False,
         ignored: Collection[str] = (),

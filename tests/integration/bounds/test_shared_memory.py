@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from poller.databases.samplers import Reading, Samplers, SharedSampler
+from poller.databases.samplers import ReadingConnection, Samplers, SharedSampler
 from poller.sources.mysql import look as mysql_look
 from poller.sources.mysql import look as mysql_turn
 from poller.sources.mysql import tracked as mysql_tracked
-from poller.sources.mysql.look import Look
+from poller.sources.mysql.look import Sighting
 from poller.sources.mysql.tracked import Tracked
 from poller.sources.postgresql.samples import Observed
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
-HERE = Reading("server", "", "app", "")
+HERE = ReadingConnection("server", "", "app", "")
 WRITER = 5
 
 
@@ -50,9 +50,9 @@ class PostgreSql:
 
 
 class MariaDb(PostgreSql):
-    def look(self, *_: object) -> Look:
+    def look(self, *_: object) -> Sighting:
         rows = [SimpleNamespace(session=WRITER, trx_id=7, trx_started="x") for _ in self.open]
-        return Look(at(self.now), {WRITER: "etl"}, {}, {}, rows, True, [], False)
+        return Sighting(at(self.now), {WRITER: "etl"}, {}, {}, rows, True, [], False)
 
     def tracker(self, ignored: tuple[str, ...]) -> Any:
         return Tracked("s", mysql_look.MYSQL, self.look(), mariadb=False, ignored=ignored)
@@ -64,7 +64,7 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> P
     if isinstance(made, MariaDb):
         monkeypatch.setattr(mysql_tracked, "look", made.look)
         monkeypatch.setattr(mysql_tracked, "APART", 0.0)
-        monkeypatch.setattr(mysql_turn.Turns, "_ask", lambda *_: ("", mysql_turn.Turn.AT_ONCE))
+        monkeypatch.setattr(mysql_turn.TrackerTurns, "_ask", lambda *_: ("", mysql_turn.Turn.AT_ONCE))
         monkeypatch.setattr(mysql_turn, "_release", lambda *_: None)
     return made
 
@@ -138,13 +138,13 @@ def test_what_will_not_do_once_more_is_looked_for_anew(monkeypatch: pytest.Monke
     server, connection = MariaDb(), None
     looks: list[float] = []
 
-    def look(*_: object) -> Look:
+    def look(*_: object) -> Sighting:
         looks.append(server.now)
         return server.look()
 
     turn = mysql_turn.Turn.AT_ONCE
     monkeypatch.setattr(mysql_tracked, "look", look)
-    monkeypatch.setattr(mysql_turn.Turns, "_ask", lambda *_: ("", turn))
+    monkeypatch.setattr(mysql_turn.TrackerTurns, "_ask", lambda *_: ("", turn))
     monkeypatch.setattr(mysql_turn, "_release", lambda *_: None)
     tracked: Any = server.tracker(())
     monkeypatch.setattr(mysql_tracked, "APART", 60.0)

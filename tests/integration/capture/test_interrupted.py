@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Connection, CursorResult
 
-from poller.databases.capture import Plan, run
+from poller.databases.capture import CapturePlan, run
 from tests.integration.capture.captured import Captured
 
 FAMILIES = {"postgres_db": "postgresql", "mariadb_db": "mysql", "sqlite_url": "sqlite"}
@@ -64,7 +64,7 @@ def test_whatever_fails_nothing_is_installed_half(
 
 def test_two_at_once_install_it_once(family: tuple[Captured, str]) -> None:
     made, _ = family
-    plans: list[Plan] = []
+    plans: list[CapturePlan] = []
     threads = [threading.Thread(target=lambda: plans.append(made.capture().install())) for _ in range(4)]
     for thread in threads:
         thread.start()

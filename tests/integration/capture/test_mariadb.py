@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, CursorResult
 from sqlalchemy.exc import DBAPIError
 
-from poller.databases.capture import Refusal, run
+from poller.databases.capture import CaptureRefusal, run
 from tests.integration.capture.captured import Captured
 from tests.support.mariadb import MariaDbServer
 
@@ -205,7 +205,7 @@ def test_removing_leaves_a_gap_or_nothing(orders: Captured) -> None:
     assert orders.capture().remove(changes=False).triggers
     orders.run("INSERT INTO orders VALUES (2, 'a', 1)")
     assert orders.ops() == "IX"
-    with pytest.raises(Refusal, match="not captured"):
+    with pytest.raises(CaptureRefusal, match="not captured"):
         orders.chain()
     orders.install()
     orders.run("INSERT INTO orders VALUES (3, 'a', 1)")
@@ -221,7 +221,7 @@ def test_cascades_are_refused_until_accepted(orders: Captured) -> None:
         "ALTER TABLE orders ADD parent int, ADD CONSTRAINT of_parent FOREIGN KEY (parent) REFERENCES parents (id) "
         "ON DELETE SET NULL",
     )
-    with pytest.raises(Refusal, match=r"the foreign key of_parent \(SET NULL\), which fires no trigger"):
+    with pytest.raises(CaptureRefusal, match=r"the foreign key of_parent \(SET NULL\), which fires no trigger"):
         orders.install()
     assert "poller_captures" not in str(everything(orders))
     orders.install(accepted=("cascades",))
@@ -245,7 +245,7 @@ def test_refused_and_nothing_installed(mariadb_db: str, ddl: tuple[str, ...], sa
     made = Captured(mariadb_db)
     made.run(*ddl)
     before = everything(made)
-    with pytest.raises(Refusal, match=says) as refused:
+    with pytest.raises(CaptureRefusal, match=says) as refused:
         made.install()
     assert "orders: " in refused.value.message
     assert refused.value.next_step
@@ -261,7 +261,7 @@ def test_a_user_without_rights_is_refused_and_nothing_stays(orders: Captured, ma
         for rights in ("SELECT", "SELECT, CREATE, INSERT", "SELECT, CREATE, DROP, INSERT, LOCK TABLES"):
             mariadb_server.execute(f"GRANT {rights} ON {database}.* TO capturer@'%'")
             made = Captured(url)
-            with pytest.raises(Refusal, match="may not create triggers"):
+            with pytest.raises(CaptureRefusal, match="may not create triggers"):
                 made.install()
             made.close()
         assert everything(orders) == before
@@ -310,7 +310,7 @@ def test_installing_waits_a_short_time_for_writers(orders: Captured, monkeypatch
     monkeypatch.setattr("poller.databases.capture.PAUSE_SECONDS", 0.01)
     before = everything(orders)
     orders.run("BEGIN", "INSERT INTO orders VALUES (1, 'a', 1)")
-    with pytest.raises(Refusal, match="open held the table, 2 times"):
+    with pytest.raises(CaptureRefusal, match="open held the table, 2 times"):
         orders.install()
     orders.run("COMMIT")
     assert everything(orders) == before

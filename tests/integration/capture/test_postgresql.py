@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from poller.databases.capture import Plan, Refusal
+from poller.databases.capture import CapturePlan, CaptureRefusal
 from poller.errors import SourceError
 from tests.integration.capture.captured import Captured
 
@@ -164,7 +164,7 @@ def test_removing_leaves_a_gap_or_nothing(orders: Captured) -> None:
     assert orders.capture().remove(changes=False).triggers
     orders.run("INSERT INTO orders VALUES (2)")
     assert orders.ops() == "IX"
-    with pytest.raises(Refusal, match="not captured"):
+    with pytest.raises(CaptureRefusal, match="not captured"):
         orders.chain()
     orders.install()
     orders.run("INSERT INTO orders VALUES (3)")
@@ -172,7 +172,7 @@ def test_removing_leaves_a_gap_or_nothing(orders: Captured) -> None:
     orders.holds()
     orders.capture().remove(changes=True)
     assert everything() == before
-    with pytest.raises(Refusal, match="not captured"):
+    with pytest.raises(CaptureRefusal, match="not captured"):
         orders.capture().remove(changes=True)
 
 
@@ -309,7 +309,7 @@ def test_refused_and_nothing_installed(postgres_db: str, ddl: tuple[str, ...], s
     made = Captured(postgres_db)
     made.run(*ddl)
     before = made.run("SELECT relname FROM pg_class ORDER BY 1"), made.run("SELECT count(*) FROM pg_trigger")
-    with pytest.raises(Refusal, match=says) as refused:
+    with pytest.raises(CaptureRefusal, match=says) as refused:
         made.install()
     assert "orders: " in refused.value.message
     assert refused.value.next_step
@@ -323,7 +323,7 @@ def test_a_user_without_rights_is_refused(orders: Captured) -> None:
     try:
         url = sa.make_url(admin).set(username="capture_reader").render_as_string(hide_password=False)
         reader = Captured(url)
-        with pytest.raises(Refusal, match=r"may not create triggers.*TRIGGER on public.orders, CREATE"):
+        with pytest.raises(CaptureRefusal, match=r"may not create triggers.*TRIGGER on public.orders, CREATE"):
             reader.install()
         assert orders.run("SELECT 1 FROM pg_trigger") == []
         reader.environ["OWNER_URL"] = admin
@@ -354,7 +354,7 @@ def test_installing_waits_a_short_time_for_writers(orders: Captured, monkeypatch
     monkeypatch.setattr("poller.databases.capture.LOCK_SECONDS", 0.1)
     monkeypatch.setattr("poller.databases.capture.PAUSE_SECONDS", 0.01)
     orders.run("BEGIN", "INSERT INTO orders VALUES (1)")
-    with pytest.raises(Refusal, match="open held the table, 10 times"):
+    with pytest.raises(CaptureRefusal, match="open held the table, 10 times"):
         orders.install()
     orders.run("COMMIT")
     assert orders.run("SELECT 1 FROM pg_trigger") == []
@@ -481,7 +481,7 @@ def test_rows_that_a_policy_hides_are_no_breaks(orders: Captured) -> None:
 def test_a_second_installation_sees_the_first_whatever_isolation(orders: Captured) -> None:
     database = sa.make_url(orders.url).database
     orders.run(f"ALTER DATABASE \"{database}\" SET default_transaction_isolation = 'serializable'")
-    plans: list[Plan] = []
+    plans: list[CapturePlan] = []
     threads = [threading.Thread(target=lambda: plans.append(orders.capture().install())) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -536,7 +536,9 @@ def test_a_trigger_of_another_capture_is_refused_by_its_name(orders: Captured) -
     orders.install()
     orders.run("ALTER TABLE orders RENAME TO former")
     orders.table = "former"
-    with pytest.raises(Refusal, match=r"a trigger !poller_capture of another capture, which calls poller_capture_ord"):
+    with pytest.raises(
+        CaptureRefusal, match=r"a trigger !poller_capture of another capture, which calls poller_capture_ord"
+    ):
         orders.install()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from poller.databases.capture import Refusal
+from poller.databases.capture import CaptureRefusal
 from tests.integration.capture.captured import Captured
 
 TOUCH = (
@@ -93,7 +93,7 @@ def test_a_table_of_many_columns_is_captured(sqlite_url: str) -> None:
 def test_a_key_that_differs_by_collation_or_type_is_another(sqlite_url: str) -> None:
     made = Captured(sqlite_url)
     made.run("CREATE TABLE orders (id NOT NULL COLLATE NOCASE, part, PRIMARY KEY (id, part)) WITHOUT ROWID")
-    with pytest.raises(Refusal, match="REPLACE puts one over the other"):
+    with pytest.raises(CaptureRefusal, match="REPLACE puts one over the other"):
         made.install()
     made.install(accepted=("replace",))
     made.run("INSERT INTO orders VALUES ('a', 1)", "UPDATE orders SET id = 'A'", "UPDATE orders SET part = 1.0")
@@ -180,7 +180,7 @@ def test_removing_leaves_a_gap_or_nothing(orders: Captured) -> None:
     assert orders.capture().remove(changes=False).triggers
     orders.run("INSERT INTO orders VALUES (2, 'a', 1)")
     assert orders.ops() == "IX"
-    with pytest.raises(Refusal, match="not captured"):
+    with pytest.raises(CaptureRefusal, match="not captured"):
         orders.chain()
     orders.install()
     orders.run("INSERT INTO orders VALUES (3, 'a', 1)")
@@ -191,7 +191,7 @@ def test_removing_leaves_a_gap_or_nothing(orders: Captured) -> None:
 
 def test_rows_that_replace_removes_are_refused_until_accepted(orders: Captured) -> None:
     orders.run("CREATE UNIQUE INDEX by_note ON orders (note)")
-    with pytest.raises(Refusal, match="REPLACE may remove rows by the unique index by_note"):
+    with pytest.raises(CaptureRefusal, match="REPLACE may remove rows by the unique index by_note"):
         orders.install()
     orders.install(accepted=("replace",))
     orders.install()  # it stays accepted
@@ -219,7 +219,7 @@ def test_refused_and_nothing_installed(sqlite_url: str, ddl: tuple[str, ...], sa
     made = Captured(sqlite_url)
     made.run(*ddl)
     before = made.run("SELECT * FROM sqlite_schema")
-    with pytest.raises(Refusal, match=says) as refused:
+    with pytest.raises(CaptureRefusal, match=says) as refused:
         made.install()
     assert "orders: " in refused.value.message
     assert refused.value.next_step
@@ -243,7 +243,7 @@ def test_installing_waits_a_short_time_for_writers(orders: Captured, monkeypatch
     monkeypatch.setattr("poller.databases.capture.LOCK_SECONDS", 0.05)
     monkeypatch.setattr("poller.databases.capture.PAUSE_SECONDS", 0.01)
     orders.run("BEGIN IMMEDIATE")
-    with pytest.raises(Refusal, match="open held the table, 10 times"):
+    with pytest.raises(CaptureRefusal, match="open held the table, 10 times"):
         orders.install()
     orders.run("COMMIT")
     orders.install()
@@ -254,7 +254,7 @@ def test_no_file_is_made_where_there_is_none(tmp_path: Path) -> None:
     made = Captured(f"sqlite:///{path}")
     made.close()
     path.unlink(missing_ok=True)
-    with pytest.raises(Refusal, match="no such file"):
+    with pytest.raises(CaptureRefusal, match="no such file"):
         made.capture().plan()
     assert not path.exists()
 
@@ -263,7 +263,7 @@ def test_a_file_that_may_not_be_written_is_refused(orders: Captured, tmp_path: P
     path = tmp_path / "test.sqlite3"
     orders.close()
     made = Captured(f"sqlite:///file:{path}?mode=ro&uri=true")
-    with pytest.raises(Refusal, match="may not write the database file"):
+    with pytest.raises(CaptureRefusal, match="may not write the database file"):
         made.install()
     made.close()
     with closing(sqlite3.connect(path)) as found:

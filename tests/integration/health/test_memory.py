@@ -18,7 +18,7 @@ from poller.admin.memory import LARGEST, LookMemory
 from poller.admin.quick import WHOLE_EVERY
 from poller.admin.round import AppHealth, Looks
 from poller.errors import StoreDenied, StoreError, StoreUnavailable
-from poller.model.memory import Seen
+from poller.model.memory import PollerMemory
 from poller.ports import Found, Written
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
@@ -251,7 +251,7 @@ def test_a_database_that_hangs_delays_no_other(tmp_path: Path) -> None:
 def test_what_is_kept_has_a_limit() -> None:
     """Two thousand pollers that never ran: as many are kept as a document may hold."""
     store, at = MemoryStore(), datetime(2026, 4, 7, 12, 0, 0, 123456, tzinfo=UTC)
-    seen = {f"p{n:04d}": Seen(unborn_since=at) for n in range(2000)}
+    seen = {f"p{n:04d}": PollerMemory(unborn_since=at) for n in range(2000)}
     LookMemory(store, "shop").note(seen, seen, seen)
     found = store.read(KEPT)
     assert isinstance(found, Found)

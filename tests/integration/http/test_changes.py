@@ -16,7 +16,7 @@ import pytest
 from poller.app import load_app
 from poller.errors import StoreUnavailable
 from poller.http import Endpoints
-from poller.http.changes import Changes
+from poller.http.changes import PageChanges
 from tests.integration.http.changing import KEY, SECRET, Shop, shop
 from tests.support.azurite import Azurite
 from tests.support.quarantine import Clock
@@ -335,7 +335,7 @@ def test_no_key_and_no_row_is_in_a_log_or_span(mine: Shop, caplog: pytest.LogCap
     assert SECRET not in spans
 
 
-def _changes(mine: Shop) -> Changes:
+def _changes(mine: Shop) -> PageChanges:
     endpoints = mine.server._answer
     assert isinstance(endpoints, Endpoints)
     assert endpoints.changes is not None

@@ -11,12 +11,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from poller.http import Answer, HttpServer, Limits, Request
+from poller.http import Answer, CallerLimits, HttpServer, Request
 from poller.http.addresses import read_address
 from tests.support.http import SECURITY, TOKEN, Asked, Received, endpoints, received, request, send
 from tests.support.services import wait_until
 
-QUICK = Limits(seconds=0.3, connections=4, lingering=0.3)
+QUICK = CallerLimits(seconds=0.3, connections=4, lingering=0.3)
 KEYED = f"x-functions-key: {TOKEN}"
 
 
@@ -215,7 +215,7 @@ def test_slow_callers_are_ended_and_the_next_are_served(small: HttpServer) -> No
 
 def test_a_hundred_that_drip_keep_nobody_from_health() -> None:
     """A load balancer gives up after some seconds; that of a request is longer here than any test waits."""
-    limits = Limits(seconds=3_600.0, connections=4, undisturbed=0.05)
+    limits = CallerLimits(seconds=3_600.0, connections=4, undisturbed=0.05)
     with HttpServer(endpoints(), read_address("0"), limits) as serving, ExitStack() as callers:
         for _ in range(100):
             slow = callers.enter_context(socket.create_connection(("127.0.0.1", serving.port), timeout=30))
@@ -225,7 +225,7 @@ def test_a_hundred_that_drip_keep_nobody_from_health() -> None:
 
 
 def test_a_slow_caller_is_served_while_nobody_waits() -> None:
-    limits = Limits(seconds=3_600.0, connections=2, undisturbed=0.0)
+    limits = CallerLimits(seconds=3_600.0, connections=2, undisturbed=0.0)
     with HttpServer(endpoints(), read_address("0"), limits) as serving, ExitStack() as callers:
         slow = [
             callers.enter_context(socket.create_connection(("127.0.0.1", serving.port), timeout=30)) for _ in range(2)
@@ -306,7 +306,7 @@ def test_a_fault_in_an_answer_ends_one_connection_only() -> None:
 def test_a_closed_server_leaves_no_thread_and_no_port() -> None:
     before = set(threading.enumerate())
     held = []
-    with HttpServer(endpoints(), read_address("0"), Limits(seconds=300.0, connections=3)) as serving:
+    with HttpServer(endpoints(), read_address("0"), CallerLimits(seconds=300.0, connections=3)) as serving:
         port = serving.port
         held += [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(5)]
         wait_until(lambda: len(ours()) == 3)
@@ -328,7 +328,7 @@ def test_who_is_being_answered_when_the_server_closes_gets_it() -> None:
         assert go_on.wait(30)
         return Answer(200)
 
-    with HttpServer(slowly, read_address("0"), Limits(seconds=300.0)) as serving:
+    with HttpServer(slowly, read_address("0"), CallerLimits(seconds=300.0)) as serving:
         with socket.create_connection(("127.0.0.1", serving.port), timeout=30) as one:
             one.sendall(request())
             assert asked.wait(30)

@@ -9,7 +9,7 @@ import pytest
 from poller.config import load_config
 from poller.errors import ConfigError
 from poller.project.choices import Choices
-from poller.project.plan import Plan, Wanted, plan
+from poller.project.plan import ProjectPlan, Wanted, plan
 from tests.integration.sources.tables import execute, make_orders
 from tests.support.entra import Issuer, TokenServer
 
@@ -34,7 +34,7 @@ def table(server: TokenServer) -> str:
     return server.url
 
 
-def planned(tmp_path: Path, url: str, choices: Choices, identity: str | None = None) -> Plan:
+def planned(tmp_path: Path, url: str, choices: Choices, identity: str | None = None) -> ProjectPlan:
     wanted = Wanted(config=tmp_path / "poller.toml", url=url, identity=identity, table="orders", name="orders")
     return plan(wanted, choices)
 

@@ -18,7 +18,7 @@ from poller import Batch, Poller
 from poller.errors import ConfigError, SourceUnavailable, StoreUnavailable
 from poller.ports import Found
 from poller.sources import SqlSource
-from poller.sources.probing import Lookout, NoAnswer
+from poller.sources.probing import NoAnswer, RowProbe
 from poller.stores import MemoryStore, SqlStore
 from tests.integration.identity.conftest import CLIENT
 from tests.integration.sources.tables import add_orders, execute, make_orders, orders
@@ -114,7 +114,7 @@ def test_without_a_token_the_error_names_the_identity(table: str, issuer: Issuer
 
 def test_a_round_asks_with_the_token_too(table: str, server: TokenServer) -> None:
     with closing(source_of(table)) as source:
-        lookout = Lookout(source.subject, timedelta(seconds=5), timedelta(seconds=5))
+        lookout = RowProbe(source.subject, timedelta(seconds=5), timedelta(seconds=5))
         prepared = lookout.prepare(source.subject, None, None)
         assert prepared is not None
         assert lookout.waits(prepared, None, None)

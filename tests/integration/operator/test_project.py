@@ -12,7 +12,7 @@ import pytest
 from poller import load_app
 from poller.admin.refusals import Refused, WrongArgument
 from poller.project.choices import Choices
-from poller.project.plan import Plan, Wanted, plan
+from poller.project.plan import ProjectPlan, Wanted, plan
 
 TABLE = "CREATE TABLE {} (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)"
 
@@ -24,7 +24,7 @@ def config(tmp_path: Path) -> Path:
     return tmp_path / "poller.toml"
 
 
-def planned(config: Path, table: str | None = None) -> Plan:
+def planned(config: Path, table: str | None = None) -> ProjectPlan:
     return plan(Wanted(config=config, url="sqlite:///shop.db", table=table), Choices())
 
 

@@ -14,7 +14,7 @@ from poller.handler.batch import Batch
 from poller.handler.call import Handler
 from poller.model import transitions
 from poller.model.cursor import Cursor
-from poller.model.document import Change, State, decode, encode
+from poller.model.document import OperatorChange, State, decode, encode
 from poller.model.fingerprint import SourceDescription
 from poller.observability import (
     PollerEvent,
@@ -260,8 +260,8 @@ class World:
         record = self._record("resume")
         self.change(lambda state: transitions.resume(state, change=record, now=self.runtime.utcnow()))
 
-    def _record(self, kind: str) -> Change:
-        return Change(id=f"{kind}-1", kind=kind, by="ann")
+    def _record(self, kind: str) -> OperatorChange:
+        return OperatorChange(id=f"{kind}-1", kind=kind, by="ann")
 
     def begun(self) -> World:
         """After a first tick that found nothing, so that there is a document; counted from here."""

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from poller.journal.audit import AuditTrail
 from poller.model.cursor import Cursor
-from poller.model.document import Change, DeliveryError, State
+from poller.model.document import DeliveryError, OperatorChange, State
 from poller.observability import AuditFailed
 from poller.stores import MemoryStore
 from tests.integration.runner.clockwork import Clockwork
@@ -133,7 +133,9 @@ def test_a_change_of_a_thousand_rows_names_a_hundred_of_them() -> None:
     runtime = Clockwork()
     trail = AuditTrail(MemoryStore(runtime), app_name="shop", poller_name="orders", runtime=runtime)
     ids = [f"{number:016x}" for number in range(1000)]
-    trail.copy(Change(id="c", kind="quarantine discard", by="ada", at=runtime.utcnow(), after={"unlisted": ids}))
+    trail.copy(
+        OperatorChange(id="c", kind="quarantine discard", by="ada", at=runtime.utcnow(), after={"unlisted": ids})
+    )
     trail.settle(5.0)
     (entry,) = trail.entries(limit=20)
     assert (entry["after"]["unlisted"], entry["after"]["unlisted_in_all"]) == (ids[:100], 1000)

@@ -12,7 +12,7 @@ from poller.errors import ConfigError, SourceUnavailable, StoreUnavailable
 from poller.handler.batch import Batch
 from poller.handler.call import Handler
 from poller.model import transitions
-from poller.model.document import Change, State
+from poller.model.document import OperatorChange, State
 from poller.model.redact import LIMIT
 from poller.observability import HandlerFailed, PollerHalted
 from poller.tick.recheck import Recheck
@@ -33,7 +33,9 @@ class Unprintable(Exception):
 
 
 def resumed(state: State) -> State:
-    return transitions.resume(state, change=Change(id="r", kind="resume", by="ann"), now=state.lease.released_at)  # type: ignore[arg-type]
+    now = state.lease.released_at
+    assert now is not None
+    return transitions.resume(state, change=OperatorChange(id="r", kind="resume", by="ann"), now=now)
 
 
 # --- one failure

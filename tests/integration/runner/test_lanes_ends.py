@@ -12,7 +12,7 @@ import pytest
 from poller.errors import SourceUnavailable
 from poller.handler.batch import Batch
 from poller.model import transitions
-from poller.model.document import Change
+from poller.model.document import OperatorChange
 from poller.observability import LeaseReleased
 from tests.integration.runner.clockwork import Clockwork
 from tests.integration.runner.fakes import Worlds
@@ -81,14 +81,14 @@ def _other_key(world: Laned) -> dict[str, Any]:
 
 
 def _reset(world: Laned) -> dict[str, Any]:
-    record, now = Change(id="r1", kind="reset", by="ann"), world.world.runtime.utcnow()
+    record, now = OperatorChange(id="r1", kind="reset", by="ann"), world.world.runtime.utcnow()
     world.world.change(lambda state: transitions.reset(state, cursor=None, change=record, now=now))
     world.done.clear()
     return {}
 
 
 def _rebound(world: Laned) -> dict[str, Any]:
-    record, now = Change(id="r1", kind="rebind", by="ann"), world.world.runtime.utcnow()
+    record, now = OperatorChange(id="r1", kind="rebind", by="ann"), world.world.runtime.utcnow()
     source = world.table.description
     world.world.change(lambda state: transitions.rebind(state, source=source, change=record, now=now))
     return {}

@@ -8,7 +8,7 @@ from poller.handler.batch import Batch
 from poller.journal.audit import AuditTrail
 from poller.journal.delivery_log import DeliveryLog
 from poller.model import transitions
-from poller.model.document import Change
+from poller.model.document import OperatorChange
 from poller.observability import LeaseReleased
 from tests.integration.runner.fakes import Worlds, cursor_of, row
 from tests.integration.runner.wire import lost_before
@@ -153,7 +153,7 @@ def test_a_pause_found_by_a_heartbeat_lets_the_batch_finish(worlds: Worlds) -> N
 def test_a_change_by_an_operator_is_copied_to_the_audit_trail_once(worlds: Worlds) -> None:
     world = worlds(rows=5)
     world.tick()
-    record = Change(id="r1", kind="resume", by="ann", reason="done")
+    record = OperatorChange(id="r1", kind="resume", by="ann", reason="done")
     world.change(lambda state: transitions.resume(state, change=record, now=world.runtime.utcnow()))
     for number in (6, 7, 8):
         world.table.rows.append(row(number))

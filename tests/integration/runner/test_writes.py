@@ -10,7 +10,7 @@ import pytest
 
 from poller.handler.batch import Batch
 from poller.model import transitions
-from poller.model.document import Change, State
+from poller.model.document import OperatorChange, State
 from poller.observability import (
     LeaseLostEvent,
     WriteRedone,
@@ -25,14 +25,14 @@ TTL = 60.0
 
 def paused(state: State) -> State:
     assert state.lease.heartbeat_at or state.lease.released_at
-    record = Change(id="pause-1", kind="pause", by="ann")
+    record = OperatorChange(id="pause-1", kind="pause", by="ann")
     now = state.lease.heartbeat_at or state.lease.released_at
     assert now is not None
     return transitions.pause(state, by="ann", reason="deploy", change=record, now=now)
 
 
 def reset(state: State) -> State:
-    record = Change(id="reset-1", kind="reset", by="ann")
+    record = OperatorChange(id="reset-1", kind="reset", by="ann")
     now = state.checkpoint.updated_at
     assert now is not None
     return transitions.reset(state, cursor=cursor_of(row(2)), change=record, now=now)
@@ -119,7 +119,7 @@ def test_no_call_begins_once_the_loss_is_known(worlds: Worlds) -> None:
 
 def test_a_resume_after_an_acquire_keeps_the_attempt(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
-    record = Change(id="r1", kind="resume", by="ann")
+    record = OperatorChange(id="r1", kind="resume", by="ann")
 
     def resume() -> None:
         world.change(lambda state: transitions.resume(state, change=record, now=world.runtime.utcnow()))

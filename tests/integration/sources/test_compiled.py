@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mssql, mysql, postgresql, sqlite
 
 from poller.model.cursor import Cursor
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from poller.sources.database import dialect_for
 from poller.sources.page import Relation, Statements
 
@@ -36,8 +36,8 @@ def _statements(family: str, kind: Any = None) -> Statements:
         cursor = dialect.from_type("updated_at", kind or CURSORS[family], False)
         keys = [dialect.from_type("region", sa.VARCHAR(8), False), dialect.from_type("id", sa.Integer(), False)]
     else:
-        cursor = Column("updated_at", Family.TIMESTAMP, "timestamp")
-        keys = [Column("region", Family.TEXT, "text"), Column("id", Family.INTEGER, "integer")]
+        cursor = CursorColumn("updated_at", Family.TIMESTAMP, "timestamp")
+        keys = [CursorColumn("region", Family.TEXT, "text"), CursorColumn("id", Family.INTEGER, "integer")]
     relation = Relation.table("Orders", "shop", "(a = 1 OR b = 2)", quote)
     return Statements(dialect, quote, relation, cursor, keys, ("id", "updated_at", "region"))
 
@@ -142,7 +142,7 @@ def test_a_text_is_rendered_whole_and_with_its_national_characters() -> None:
     column = dialect_for("mssql").from_type("c", sa.Unicode(200), False)
     assert column.family is Family.TEXT
     assert dialect_for("mssql").render("c", column) == "CAST(c AS nvarchar(max))"
-    assert dialect_for("mssql").render("n", Column("n", Family.INTEGER)) == "CAST(n AS varchar(64))"
+    assert dialect_for("mssql").render("n", CursorColumn("n", Family.INTEGER)) == "CAST(n AS varchar(64))"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Poller
-from poller.admin.latency import CHECK, MOST_ROWS, Watch, enough, measure
+from poller.admin.latency import CHECK, MOST_ROWS, LateWatch, enough, measure
 from poller.model.finding import Finding
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
@@ -119,7 +119,7 @@ def test_a_busy_table_is_watched_less_far_back(server: PostgresServer) -> None:
     shop.execute(
         f"insert into orders select n, now() - n * interval '10 ms' from generate_series(2, {2 * MOST_ROWS}) n"
     )
-    watch = Watch(shop.poller.source)  # type: ignore[arg-type]
+    watch = LateWatch(shop.poller.source)  # type: ignore[arg-type]
 
     assert watch.begin()
     shop.insert(9_001, late=0.5)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from poller.sources import SqlSource
-from poller.sources.probing import Lookout
+from poller.sources.probing import RowProbe
 from tests.integration.sources.tables import closing, execute, family, make_orders, orders
 from tests.support.cases import each
 
@@ -72,7 +72,7 @@ def test_only_functions_that_nobody_knows_cost_a_reset(postgres_db: str, conditi
 def test_what_a_probed_filter_sets_hides_no_other_row(url: str) -> None:
     """A dispatcher asks all sources of a database over one connection."""
     with closing(orders(url)) as plain, closing(orders(url, filter="changed() = 1")) as changing:
-        lookout = Lookout(plain.subject, timedelta(seconds=30), timedelta(seconds=30))
+        lookout = RowProbe(plain.subject, timedelta(seconds=30), timedelta(seconds=30))
         try:
             first, second = (lookout.prepare(one.subject, None, None) for one in (plain, changing))
             assert first is not None

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from poller.errors import SourceError
 from poller.sources import SqlSource
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from poller.sources.database import dialect_for
 from tests.integration.sources.tables import closing, drain, execute, orders
 from tests.support.cases import each
@@ -129,7 +129,7 @@ FAMILIES = {"date": Family.DATE, "timestamp": Family.TIMESTAMP, "timestamptz": F
 
 def texts_and_back(connection: Connection, kind: str) -> list[str]:
     """The edges' texts, each of which is read back as its value."""
-    written = dialect_for("postgresql").render("v", Column("v", FAMILIES[kind], sql_type=kind))
+    written = dialect_for("postgresql").render("v", CursorColumn("v", FAMILIES[kind], sql_type=kind))
     sql = (
         f"select {written} as text, cast({written} as {kind}) = v as alike"
         f" from unnest(cast(%(edges)s as {kind}[])) with ordinality as u (v, n) order by n"

@@ -127,8 +127,8 @@ FAILING = (
         (
             Edit(
                 "model/handover.py",
-                "aside.without(aside.parking_ended(state), chosen.drops)",
-                "aside.parking_ended(state)",
+                "aside.without(aside.after_reset(state), chosen.drops)",
+                "aside.after_reset(state)",
             ),
         ),
         "while .* is listed|two versions of a row|the record of .* is superseded",

@@ -95,7 +95,7 @@ HEALTH = (
     dying_of(
         "nothing outlives a process",
         _MEMORY,
-        "    return None if found == Seen() else found",
+        "    return None if found == PollerMemory() else found",
         "    return None",
         _LAWS + "test_what_outlives_a_process_finds_numbers_too",
     ),

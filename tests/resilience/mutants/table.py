@@ -238,7 +238,7 @@ FURTHER = (
         (
             Edit(
                 "lease/tenure.py",
-                "            self._still_held()  # whoever writes now may have moved the deadline meanwhile\n",
+                "            self._still_held()  # another write may have moved the deadline meanwhile\n",
                 '            self._lose("deadline")\n            raise self._gone()\n',
             ),
         ),

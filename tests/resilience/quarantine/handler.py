@@ -13,7 +13,7 @@ from poller.model.document import State, WaitingRow
 from poller.model.row_ids import id_of_key
 from poller.model.verdict import Report
 from poller.sinks import ledger
-from poller.sinks.ledger import Entry
+from poller.sinks.ledger import LedgerRow
 from tests.resilience.quarantine.laws import Laws
 from tests.resilience.quarantine.world import World, place
 
@@ -153,5 +153,5 @@ class Handler:
         target.entries = [entry for entry in target.entries if entry.id not in plan.replaced]
         self.laws.pruned(standing)
         target.last += 1
-        target.entries.append(Entry(target.last, 0, call.generation, writer.token, plan.through, packed))
+        target.entries.append(LedgerRow(target.last, 0, call.generation, writer.token, plan.through, packed))
         return True

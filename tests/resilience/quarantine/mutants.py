@@ -198,8 +198,8 @@ MUTANTS = (
     Mutant(
         "an older version is superseded after the newer one was handed over",
         "model/handover.py",
-        "    state = aside.without(aside.parking_ended(state), chosen.drops)",
-        "    state = aside.parking_ended(state)",
+        "    state = aside.without(aside.after_reset(state), chosen.drops)",
+        "    state = aside.after_reset(state)",
         "is handed over while .* is listed|two versions of a row|is superseded",
     ),
     Mutant(
@@ -256,7 +256,7 @@ MUTANTS = (
     Mutant(
         "a reset forgets what was aside",
         "model/transitions.py",
-        "    moved = aside.parking_ended(moved)",
+        "    moved = aside.after_reset(moved)",
         '    moved = moved.model_copy(update={"aside": ()})',
         "loses",
     ),

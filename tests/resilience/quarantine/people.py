@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from poller.model import applied, aside, transitions
 from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor
-from poller.model.document import Change, State, WaitingRow
+from poller.model.document import OperatorChange, State, WaitingRow
 from tests.resilience.quarantine.handler import Call, Handler
 from tests.resilience.quarantine.laws import Laws
 from tests.resilience.quarantine.older import older
@@ -137,7 +137,7 @@ class Person:
         writer = Writer("person", world, self.laws, self.settings, lost_answers=0.0)
 
         def enter(state: State, now: datetime) -> State:
-            return aside.killed(state, limits=self.settings.limits, jitter=1.0, now=now)
+            return aside.count_interrupted_try(state, limits=self.settings.limits, jitter=1.0, now=now)
 
         if not (yield from writer.acquire(enter, starts_batch=False)):
             return
@@ -151,7 +151,7 @@ class Person:
             done = row.id in call.done
 
             def end(state: State, now: datetime) -> State:
-                return transitions.release(aside.worked(state, row.id) if done else state, give_back=False, now=now)
+                return transitions.release(aside.remove(state, row.id) if done else state, give_back=False, now=now)
 
             yield from writer.put(end, "replayed", call)
             if done:
@@ -186,8 +186,8 @@ def _passed(state: State, row: WaitingRow) -> bool:
     return row.at is not None or row.generation != state.checkpoint.generation
 
 
-def _change(kind: str) -> Change:
-    return Change(id=kind, kind=kind, by="ann")
+def _change(kind: str) -> OperatorChange:
+    return OperatorChange(id=kind, kind=kind, by="ann")
 
 
 def _resume(state: State, now: datetime) -> State:

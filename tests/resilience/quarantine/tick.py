@@ -157,7 +157,9 @@ class Tick(Writer):
             world.seen["backing off"] += 1
             return
         jitter = world.rng.random()
-        seen = aside.parking_ended(aside.killed(state, limits=self.settings.limits, jitter=jitter, now=world.moment()))
+        seen = aside.after_reset(
+            aside.count_interrupted_try(state, limits=self.settings.limits, jitter=jitter, now=world.moment())
+        )
         rows = self._page()
         chosen = self._plan(seen, rows, entering=True)
         batch_first = chosen.killed or (state.retrying is not None and bool(chosen.passes))
@@ -169,7 +171,7 @@ class Tick(Writer):
         limits = self.settings.limits
 
         def enter(taken: State, now: datetime) -> State:
-            taken = aside.killed(taken, limits=limits, jitter=jitter, now=now)
+            taken = aside.count_interrupted_try(taken, limits=limits, jitter=jitter, now=now)
             return handover.entered(taken, chosen, tries)
 
         if not (yield from self.acquire(enter, starts_batch=bool(chosen.rows))):
@@ -299,7 +301,7 @@ class Tick(Writer):
                 return aside.rejected_again(state, row.id)
             if report.end == "raised" or report.failed:
                 return aside.failed_again(state, row.id, limits=limits, jitter=jitter, now=now)
-            return aside.worked(state, row.id)
+            return aside.remove(state, row.id)
 
         yield from self.put(end, "tried", call)
         ids = {one.id for one in self.state.quarantine}

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor
 from poller.model.document import Checkpoint, Lease, State
-from poller.sinks.ledger import Entry
+from poller.sinks.ledger import LedgerRow
 
 EPOCH = datetime(2026, 4, 7, tzinfo=UTC)
 TTL = 10.0
@@ -98,7 +98,7 @@ class Target:
 
     token: int = 0
     last: int = 0
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LedgerRow] = field(default_factory=list)
     rows: dict[int, tuple[int, Place]] = field(default_factory=dict)
     times: Counter[tuple[int, str]] = field(default_factory=Counter)
 

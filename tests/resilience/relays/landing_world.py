@@ -16,7 +16,7 @@ from poller import Batch, RetryLater
 from poller.errors import Fenced
 from poller.handler.batch import Standing
 from poller.model.row_ids import hash_of_key, id_of_hash
-from poller.relays.landing import Files, Landing, LandingRows, Look
+from poller.relays.landing import Files, LandedFiles, LandingRows, Look
 
 Row = dict[str, int]
 
@@ -100,7 +100,7 @@ class World:
         self.aside: dict[str, Row] = {}
         self.done: set[str] = set()
         self.alone: str | None = None
-        self.landing: Landing | None = None
+        self.landing: LandedFiles | None = None
         self.counts: Counter[str] = Counter()
         for number in range(self.rng.randint(3, 14)):
             self.update(number)
@@ -150,7 +150,7 @@ class World:
         token = self.token
         if self.alone is not None:
             self._set_aside(self.alone)
-        landing = self.landing or Landing(self.container, "_poller/shop/orders.json")
+        landing = self.landing or LandedFiles(self.container, "_poller/shop/orders.json")
         self.landing = landing
         try:
             for _ in range(self.rng.randint(1, 4)):
@@ -175,7 +175,7 @@ class World:
         self.aside, self.alone = {}, None
         self.done.clear()
 
-    def _deliver(self, landing: Landing, token: int) -> bool:
+    def _deliver(self, landing: LandedFiles, token: int) -> bool:
         rows: list[Row] = [
             {"id": number, "at": at} for number, at in sorted(self.table.items(), key=lambda one: one[1])
             if at > self.checkpoint
@@ -259,7 +259,7 @@ class World:
     def _held(self) -> frozenset[str]:
         return frozenset(id_of_hash(hash_of_key(key)) for key in self.aside)
 
-    def _retry(self, landing: Landing, token: int) -> None:
+    def _retry(self, landing: LandedFiles, token: int) -> None:
         key, row = next(iter(self.aside.items()))
         generation = self.generation
         self._land(landing, token, [row], Standing(
@@ -269,7 +269,7 @@ class World:
             self.check_landed(row, generation)
             self.aside.pop(key, None)
 
-    def _land(self, landing: Landing, token: int, rows: list[Row], standing: Standing) -> None:
+    def _land(self, landing: LandedFiles, token: int, rows: list[Row], standing: Standing) -> None:
         batch = Batch.of_rows(rows, poller_name="orders", fencing_token=token, standing=standing)
         keys = tuple(hash_of_key(key) for key in batch.keys())  # noqa: SIM118 - not a mapping's
         landing.land(batch, [LandingRows("rows", tuple(range(len(rows))), keys)], Lines(batch))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from poller.relays import landing
-from poller.relays.landing import Landing
+from poller.relays.landing import LandedFiles
 from poller.relays.landing_ledger import LandingEntry, needed
 from tests.resilience.relays.landing_world import World
 
@@ -49,9 +49,9 @@ def _mixes_generations(entries: Any, standing: Any) -> Any:
 @pytest.mark.parametrize(
     ("owner", "name", "mutant"),
     [
-        pytest.param(Landing, "_settle", _only_looks, id="a missing file is not sealed"),
-        pytest.param(Landing, "_check_token", lambda *_: None, id="a stale owner may write"),
-        pytest.param(Landing, "_create", _takes_a_seal_for_its_file, id="a seal is taken for the file"),
+        pytest.param(LandedFiles, "_settle", _only_looks, id="a missing file is not sealed"),
+        pytest.param(LandedFiles, "_check_token", lambda *_: None, id="a stale owner may write"),
+        pytest.param(LandedFiles, "_create", _takes_a_seal_for_its_file, id="a seal is taken for the file"),
         pytest.param(landing, "needed", lambda *_: (), id="nothing is remembered"),
         pytest.param(landing, "needed", _forgets_held, id="rows set aside are forgotten"),
         pytest.param(landing, "needed", _mixes_generations, id="a reset changes nothing"),

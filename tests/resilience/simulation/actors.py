@@ -24,7 +24,7 @@ from poller.lease.tenure import YIELD_WITHIN
 from poller.model.changes import to_rebind
 from poller.model.checkpoint_file import begin, read_origin, restore
 from poller.model.cursor import Cursor
-from poller.model.document import Change, State
+from poller.model.document import OperatorChange, State
 from poller.observability import PollerEvent
 from poller.tick.context import Context
 from poller.tick.ordering import order_by
@@ -289,7 +289,7 @@ class OperatorActor:
         now = self._runtime.utcnow()
         origin = read_origin(json.dumps(best).encode(), location="backup", app="sim", now=now)
 
-        def restored(state: State, change: Change, now: datetime) -> State:
+        def restored(state: State, change: OperatorChange, now: datetime) -> State:
             return restore(state, origin, source=DESCRIPTION, token_at_least=token, change=change, now=now)
 
         try:

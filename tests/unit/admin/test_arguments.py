@@ -19,7 +19,7 @@ from poller.admin.export import export_checkpoint
 from poller.admin.import_azure_functions_db import read_foreign
 from poller.admin.rebind import Rebind
 from poller.admin.refusals import Refused, WrongArgument
-from poller.admin.request import Request
+from poller.admin.request import ChangeOptions
 from poller.admin.restore import Restore, find_checkpoint, read_checkpoint
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription
@@ -79,7 +79,7 @@ def orders(source: SqlSource, store: MemoryStore) -> Poller:
 def restored(poller: Poller, **options: Any) -> object:
     kept = export_checkpoint(poller).model_dump_json().encode()
     checkpoint = read_checkpoint(poller, kept, location="export")
-    return Changes(poller, Request(allow_skip=True)).make(Restore(checkpoint, **options))
+    return Changes(poller, ChangeOptions(allow_skip=True)).make(Restore(checkpoint, **options))
 
 
 def stored(store: MemoryStore) -> dict[str, bytes]:
@@ -204,7 +204,7 @@ def test_a_source_that_cannot_count_is_no_obstacle(source: SqlSource, store: Mem
     assert poller.reset("beginning").effect.not_counted == "the source does not count rows"
     with pytest.raises(Refused, match="not counted: the source does not count rows; rows may be skipped"):
         Changes(poller).make(Restore(kept))
-    assert Changes(poller, Request(allow_skip=True)).make(Restore(kept)).changed
+    assert Changes(poller, ChangeOptions(allow_skip=True)).make(Restore(kept)).changed
     assert clone_checkpoint(poller, "copy").changed
     moved = Poller("minimal", source=Minimal(source, table="moved"), store=store, app_name="shop", observers=[])
     assert Changes(moved).make(Rebind()).changed

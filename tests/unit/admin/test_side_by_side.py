@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from poller import once
-from poller.admin.side_by_side import AT_ONCE, Look, side_by_side
+from poller.admin.side_by_side import AT_ONCE, Inquiry, side_by_side
 from poller.errors import SourceUnavailable
 
 
-def look_at(database: str, ask: Callable[[], str], *, lives: Callable[[], bool] = lambda: True) -> Look[str]:
-    return Look(
+def look_at(database: str, ask: Callable[[], str], *, lives: Callable[[], bool] = lambda: True) -> Inquiry[str]:
+    return Inquiry(
         database, ask=ask, spare=lambda silent: silent.message, unavailable=lambda text: text == "silent", lives=lives
     )
 

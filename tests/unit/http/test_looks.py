@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from poller.errors import StoreUnavailable
-from poller.http.looks import NoAnswer, SharedLook
+from poller.http.looks import LookTimedOut, SharedLook
 
 
 class Slow:
@@ -89,7 +89,7 @@ def test_a_look_that_hangs_is_waited_for_once_and_not_repeated() -> None:
     clock[0] = 8.1
 
     for _ in range(100):
-        with pytest.raises(NoAnswer):
+        with pytest.raises(LookTimedOut):
             shared.take()
 
     assert slow.times == 1
@@ -110,7 +110,7 @@ def test_while_a_look_hangs_the_last_result_serves_for_a_while() -> None:
     clock[0] = 15.0
     assert [shared.take() for _ in range(3)] == [1, 1, 1]
     clock[0] = 30.1
-    with pytest.raises(NoAnswer):
+    with pytest.raises(LookTimedOut):
         shared.take()
     assert slow.times == 2, "and the look goes on"
     slow.go_on.set()
@@ -134,7 +134,7 @@ def test_after_an_error_nothing_older_is_given_out() -> None:
         shared.take()
     clock[0], away[0] = 4.0, False
     slow.go_on.clear()
-    with pytest.raises(NoAnswer):
+    with pytest.raises(LookTimedOut):
         shared.take()
     slow.go_on.set()
 
@@ -261,7 +261,7 @@ def test_nothing_found_before_a_change_serves_while_the_next_hangs() -> None:
         after = callers.submit(shared.take)
         looks.began.acquire()
         clock[0] = 8.1
-        with pytest.raises(NoAnswer):
+        with pytest.raises(LookTimedOut):
             shared.take()
         looks.go_on[2].set()
 

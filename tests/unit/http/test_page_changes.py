@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from poller.http.page.detail_looks import DetailLooks
 from poller.http.page.pages import poller_page
-from poller.http.sessions import Session
+from poller.http.sessions import PageSession
 from poller.http.shown import shown_health
 from tests.support.dashboard import hostile_shop
 
 
 def test_hostile_ids_of_rows_stay_inside_what_asks_for_changes() -> None:
     shop = hostile_shop()
-    session = Session("1.token", (("Set-Cookie", "poller_session=x"),))
+    session = PageSession("1.token", (("Set-Cookie", "poller_session=x"),))
     known = shown_health(shop.health())
 
     given = poller_page(known, "orders", DetailLooks(shop.reader, now=shop.clock.monotonic).take("orders"), session)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from poller.http import Request
 from poller.http.keys import ChangesKey, new_changes_key
 from poller.http.origins import same_origin
-from poller.http.sessions import VALID, Session, Sessions
+from poller.http.sessions import VALID, PageSession, Sessions
 from tests.support.cases import each
 
 NOW = datetime(2026, 4, 7, 1, 23, 45, tzinfo=UTC)
@@ -27,7 +27,7 @@ def page(path: str = "/api/dashboard/orders", host: str = "localhost:8080", cook
     return Request("GET", path, headers=(("host", host), *cookies))
 
 
-def cookie_of(session: Session) -> str:
+def cookie_of(session: PageSession) -> str:
     ((name, value),) = session.headers
     assert name == "Set-Cookie"
     return value

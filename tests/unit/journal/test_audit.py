@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from poller.journal.audit import AuditTrail
-from poller.model.document import Change
+from poller.model.document import OperatorChange
 from poller.model.limits import LONGEST_LINE
 from poller.runtime import SystemRuntime
 from poller.stores import MemoryStore
 
 NAME = "audit/shop/orders.jsonl"
 FAR: dict[str, Any] = {"fencing_token": 7, "cursor": {"kind": "timestamp+pk", "value": "x" * 90_000}}
-CHANGE = Change(id="c1", kind="reset", by="ann", at=datetime(2026, 4, 7, tzinfo=UTC), before=FAR, after=FAR)
+CHANGE = OperatorChange(id="c1", kind="reset", by="ann", at=datetime(2026, 4, 7, tzinfo=UTC), before=FAR, after=FAR)
 
 
 def trail(store: MemoryStore) -> AuditTrail:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from poller.model.document import Change, State, decode
+from poller.model.document import OperatorChange, State, decode
 
 EXAMPLE = b"""{
   "version": 1,
@@ -88,5 +88,5 @@ def unknown(data: Any, path: str = "") -> dict[str, Any]:
     return found
 
 
-def change(number: int = 1, kind: str = "pause") -> Change:
-    return Change(id=f"change-{number}", kind=kind, by="ann")
+def change(number: int = 1, kind: str = "pause") -> OperatorChange:
+    return OperatorChange(id=f"change-{number}", kind=kind, by="ann")

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from poller.model import transitions
 from poller.model.cursor import Cursor
-from poller.model.document import Change, State, decode, encode
+from poller.model.document import OperatorChange, State, decode, encode
 from tests.support.documents import SOURCE
 from tests.unit.model.example import change, strange, unknown
 
@@ -46,7 +46,7 @@ class Document(RuleBasedStateMachine):
         assert self.state == state
         assert encode(self.state) == body
 
-    def change(self, kind: str) -> Change:
+    def change(self, kind: str) -> OperatorChange:
         self.changes += 1
         return change(self.changes, kind)
 

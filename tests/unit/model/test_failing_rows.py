@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from poller.model import aside, backoff, handover, judging, transitions
 from poller.model.aside import Limits, RowFacts
 from poller.model.cursor import Cursor
-from poller.model.document import Change, DeliveryError, State
+from poller.model.document import DeliveryError, OperatorChange, State
 from poller.model.handover import Mode, Plan
 from poller.model.put import Landing, Put, written
 from poller.model.verdict import Report
@@ -56,7 +56,7 @@ def after(
     state = handover.entered(transitions.acquire(state, owner_id="p", ttl=60, now=NOW), chosen, None)
     verdict = judging.judge(state, chosen, report or Report(), mode=mode, limits=limits, jitter=1.0)
     if meanwhile:
-        state = transitions.resume(state, change=Change(id="r", kind="resume", by="ann"), now=NOW)
+        state = transitions.resume(state, change=OperatorChange(id="r", kind="resume", by="ann"), now=NOW)
     landing = Landing(chosen, verdict, "b", ERROR if verdict.failed else None)
     return written(state, Put([landing], release=True), limits=limits, columns=(), now=NOW)
 
@@ -160,13 +160,13 @@ def test_retry_later_holds_the_whole_poller_and_counts_nothing() -> None:
 def test_the_write_that_delivers_a_named_row_clears_its_error() -> None:
     state = after(fresh(), [row(1), row(2)], Report(failed=("2@2",)))
     assert state.delivery.last_error == ERROR
-    assert aside.worked(state, "2@2").delivery.last_error is None
+    assert aside.remove(state, "2@2").delivery.last_error is None
 
 
 def test_the_error_of_a_row_that_still_blocks_is_kept() -> None:
     state = after(fresh(), [row(1), row(2)], Report(failed=("2@2",)))
     state = after(state, [row(3)], RAISED, mode="block")
-    assert aside.worked(state, "2@2").delivery.last_error == ERROR
+    assert aside.remove(state, "2@2").delivery.last_error == ERROR
 
 
 def test_a_killed_row_alone_is_known_from_a_killed_piece() -> None:

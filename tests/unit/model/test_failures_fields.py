@@ -11,7 +11,7 @@ from poller.model import aside, backoff, lanes, transitions, window
 from poller.model.aside import Limits, RowFacts
 from poller.model.backoff import Backoff
 from poller.model.cursor import Cursor
-from poller.model.document import Change, DeliveryError, State, WaitingRow, decode, encode, size
+from poller.model.document import DeliveryError, OperatorChange, State, WaitingRow, decode, encode, size
 from poller.model.limits import HIGHEST_COUNT
 from tests.unit.model.example import example
 
@@ -33,7 +33,7 @@ def failing() -> State:
     state = window.stored(state, window.named(found, piece=ROW.cursor, alone=False))
     state = backoff.failed(state, failures=2, backoff=Backoff(), jitter=1.0, now=NOW)
     state = aside.set_aside(state, ROW, at=1, now=NOW, failures=1, delay=2.0)
-    state = aside.trying(aside.condemn(state, LATER, at=2, now=NOW), ROW.id)
+    state = aside.trying(aside.reject(state, LATER, at=2, now=NOW), ROW.id)
     checkpoint = state.checkpoint.model_copy(update={"position": 2})
     control = state.control.model_copy(update={"cancelled": 41})
     state = state.model_copy(update={"delivered": 1, "checkpoint": checkpoint, "control": control})
@@ -67,7 +67,7 @@ def test_the_ordering_key_is_kept_while_any_row_waits() -> None:
     pending = aside.without(state, [ROW.id])
     assert (aside.waiting(state), aside.waiting(pending)) == (2, 1)
     assert (state.ordering_key, pending.ordering_key) == (("customer",), ("customer",))
-    reset = transitions.reset(state, cursor=None, change=Change(id="c", kind="reset", by="ann"), now=NOW)
+    reset = transitions.reset(state, cursor=None, change=OperatorChange(id="c", kind="reset", by="ann"), now=NOW)
     assert reset.ordering_key == ("customer",)
     assert aside.without(pending, [LATER.id]).ordering_key == ()
 
@@ -75,7 +75,7 @@ def test_the_ordering_key_is_kept_while_any_row_waits() -> None:
 def test_a_killed_try_that_condemns_the_only_row_keeps_it() -> None:
     """The acquire counts that try, and nothing lists the columns anew there: no tick would start any more."""
     state = aside.without(failing(), [LATER.id])
-    found = aside.killed(state, limits=Limits(max_attempts=1), jitter=1.0, now=NOW)
+    found = aside.count_interrupted_try(state, limits=Limits(max_attempts=1), jitter=1.0, now=NOW)
     assert (len(found.aside), len(found.quarantine)) == (0, 1)
     assert found.ordering_key == ("customer",)
 
@@ -98,7 +98,7 @@ def test_a_foreign_field_in_the_cursor_does_not_end_a_window() -> None:
 
 
 def test_a_reset_ends_windows_delays_and_parking() -> None:
-    change = Change(id="c", kind="reset", by="ann")
+    change = OperatorChange(id="c", kind="reset", by="ann")
     state = transitions.reset(failing(), cursor=None, change=change, now=NOW)
     assert (state.delivery.window, state.delivery.retry_at, state.delivery.failures) == (None, None, 0)
     assert (state.aside, state.retrying, state.checkpoint.position) == ((), None, 0)
@@ -112,7 +112,7 @@ def test_resume_tries_at_once_and_keeps_what_waits() -> None:
     error = DeliveryError(type="ValueError")
     state = state.model_copy(update={"delivery": state.delivery.model_copy(update={"last_error": error})})
     assert backoff.waits_until(state, NOW, Backoff()) is not None
-    state = transitions.resume(state, change=Change(id="c", kind="resume", by="ann"), now=NOW)
+    state = transitions.resume(state, change=OperatorChange(id="c", kind="resume", by="ann"), now=NOW)
     assert backoff.waits_until(state, NOW, Backoff()) is None
     assert (len(state.aside), len(state.quarantine)) == (1, 1)
 
@@ -133,7 +133,7 @@ def test_delays_double_up_to_the_most_less_half_by_chance() -> None:
 
 def test_a_cancelled_tenures_call_writes_and_counts_nothing() -> None:
     held = transitions.acquire(failing(), owner_id="shop/1", ttl=60, now=NOW)
-    change = Change(id="c", kind="cancel", by="ann")
+    change = OperatorChange(id="c", kind="cancel", by="ann")
     cancelled = transitions.cancel(held, by="ann", reason=None, change=change, now=NOW)
     assert not transitions.still_held(held, cancelled)
     assert transitions.still_held(held, transitions.pause(held, by="ann", reason=None, change=change, now=NOW))

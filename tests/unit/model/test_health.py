@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from poller.model.conditions import view
-from poller.model.memory import Seen, kept, remembered
+from poller.model.memory import PollerMemory, kept, remembered
 from poller.model.schedule import Schedule
 from poller.model.view import PollerFacts, PollerLimits, PollerView
 
@@ -38,7 +38,7 @@ class Asker:
     oldest: datetime | None = None
     """When the oldest row was stamped."""
     above: bool = False
-    seen: Seen | None = None
+    seen: PollerMemory | None = None
 
     def found(self) -> PollerFacts:
         waits = self.oldest is not None and self.oldest <= self.now
@@ -372,7 +372,7 @@ def test_what_did_not_answer_changes_no_memory(facts: dict[str, object]) -> None
 
 def test_what_a_wrong_clock_wrote_is_not_believed() -> None:
     """Else no row would have waited before tomorrow."""
-    seen = Seen(clear_at=after(86_400), waiting_since=after(86_400))
+    seen = PollerMemory(clear_at=after(86_400), waiting_since=after(86_400))
     asker = Asker(PollerLimits(following=EVERY), oldest=NOON, now=after(900), seen=seen)
     assert (asker.look().word, asker.look().severity) == ("late", "unhealthy")
 
@@ -381,7 +381,7 @@ def test_what_a_wrong_clock_wrote_is_not_believed() -> None:
 def test_what_is_remembered_counts_since_the_last_progress(timed: bool) -> None:
     """A moment that another put into the store: of a poller that works it makes no late one."""
     asker = Asker(PollerLimits(following=EVERY, max_lag=600), now=after(900), oldest=after(890), timed=timed)
-    asker.seen, asker.committed_at = Seen(waiting_since=after(-86_400)), after(890)
+    asker.seen, asker.committed_at = PollerMemory(waiting_since=after(-86_400)), after(890)
     assert asker.look().severity == "well"
 
 

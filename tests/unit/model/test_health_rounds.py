@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from poller.model.conditions import view
-from poller.model.memory import Seen, remembered
+from poller.model.memory import PollerMemory, remembered
 from poller.model.schedule import Schedule
 from poller.model.view import PollerFacts, PollerLimits
 
@@ -233,7 +233,7 @@ def lived(seed: int, kind: str) -> Iterator[tuple[World, str, bool]]:
         if world.now - looked >= 3 * pace:
             looked = world.now
             seen, facts = remembered(seen, world.facts())
-            seen = Seen.model_validate_json(seen.model_dump_json())
+            seen = PollerMemory.model_validate_json(seen.model_dump_json())
             found = view(facts, limits, seen.moments())
             yield world, found.word, found.healthy
 

@@ -6,7 +6,7 @@ import pytest
 
 from poller.model.cursor import Cursor
 from poller.model.document import Checkpoint, State
-from poller.model.pruning import Reader, limit_of, reader_of
+from poller.model.pruning import TableReader, limit_of, reader_of
 
 
 def state(value: str | None, *, key: bool = True) -> State:
@@ -33,6 +33,6 @@ def test_rows_are_done_up_to_the_checkpoint(
 
 
 def test_the_limit_is_the_reader_that_is_the_farthest_behind() -> None:
-    ahead, behind, first = Reader("a", 9), Reader("b", 0), Reader("c", None)
+    ahead, behind, first = TableReader("a", 9), TableReader("b", 0), TableReader("c", None)
     assert limit_of([ahead, behind]) == behind
     assert limit_of([ahead, first, behind]) == first

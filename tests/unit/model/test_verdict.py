@@ -12,7 +12,7 @@ from poller.model.aside import Limits, RowFacts
 from poller.model.backoff import Backoff
 from poller.model.changes import to_pause
 from poller.model.cursor import Cursor
-from poller.model.document import Change, DeliveryError, State
+from poller.model.document import DeliveryError, OperatorChange, State
 from poller.model.handover import Mode, Plan
 from poller.model.put import Above, Landing, Put
 from poller.model.verdict import Report, Verdict
@@ -67,7 +67,7 @@ def test_the_same_call_gives_an_equal_verdict(report: str, mode: Mode, lane: boo
 def test_a_write_made_again_gives_the_same_delays_and_lists(report: str, mode: Mode) -> None:
     """An operator paused it while the first try was on its way."""
     found = judged(REPORTS[report], mode)
-    record = Change(id="c", kind="pause", by="ada", at=NOW)
+    record = OperatorChange(id="c", kind="pause", by="ada", at=NOW)
     once, again = written(held(), found), written(to_pause(held(), record, NOW), found)
     assert (once.delivery.retry_at, once.aside, once.quarantine) == (
         again.delivery.retry_at,

@@ -8,12 +8,12 @@ import pytest
 
 from poller.handler.batch import Standing
 from poller.model.row_ids import hash_of_key, id_of_key
-from poller.sinks.ledger import Entry, hashed, plan
+from poller.sinks.ledger import LedgerRow, hashed, plan
 
 
-def entry(id_: int, keys: str, **fields: int) -> Entry:
+def entry(id_: int, keys: str, **fields: int) -> LedgerRow:
     made = {"lane": 0, "generation": 0, "token": 1, "through": len(keys), **fields}
-    return Entry(id=id_, row_keys=b"".join(hashed(keys)), **made)
+    return LedgerRow(id=id_, row_keys=b"".join(hashed(keys)), **made)
 
 
 def standing(**fields: object) -> Standing:
@@ -83,7 +83,7 @@ def test_no_row_that_may_come_again_is_forgotten(seed: int) -> None:
     the checkpoint and was applied is known, and nothing is applied twice."""
     chance = random.Random(seed)
     table, applied = [f"{n}" for n in range(60)], ["0"]
-    known: dict[int, Entry] = {}
+    known: dict[int, LedgerRow] = {}
     passed, token, fresh_id, most = 1, 0, 0, 0
     while passed < len(table):
         token += 1
@@ -102,7 +102,7 @@ def test_no_row_that_may_come_again_is_forgotten(seed: int) -> None:
                 applied += [batch[position] for position in found.fresh]
                 fresh_id += 1
                 keys = b"".join(hashed(batch[position] for position in found.fresh)) + found.carried
-                known[fresh_id] = Entry(fresh_id, 0, 0, token, found.through, keys)
+                known[fresh_id] = LedgerRow(fresh_id, 0, 0, token, found.through, keys)
             done += len(batch)
             uncommitted += 1
             most = max(most, uncommitted)

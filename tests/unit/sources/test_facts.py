@@ -11,12 +11,12 @@ from decimal import Decimal
 from typing import Any
 
 from poller.model.cursor import Cursor
-from poller.sources.columns import Column, Family
+from poller.sources.columns import CursorColumn, Family
 from poller.sources.facts import Does, Guarantee, TableFacts, judge, tie_of
 from tests.support.cases import each
 
-AT = Column("at", Family.TIMESTAMPTZ, "timestamp with time zone")
-ID = Column("id", Family.INTEGER, "integer")
+AT = CursorColumn("at", Family.TIMESTAMPTZ, "timestamp with time zone")
+ID = CursorColumn("id", Family.INTEGER, "integer")
 FACTS = TableFacts(AT, (ID,), server="1/1", object="oid 7", guarantee=Guarantee("exact"))
 CURSOR = Cursor(kind="timestamp+pk", value="2026-01-01T00:00:00.500000Z", tiebreaker={"id": 7})
 NUMBER = Cursor(kind="integer+pk", value="500", tiebreaker={"id": 500})
@@ -26,17 +26,17 @@ def _folded(value: Any) -> Any:
     return unicodedata.normalize("NFKD", str(value)).casefold(), str(value)
 
 
-NUMBERS: dict[str, tuple[Column, Callable[[Any], Any]]] = {
+NUMBERS: dict[str, tuple[CursorColumn, Callable[[Any], Any]]] = {
     "smallint": (replace(ID, sql_type="smallint"), int),
     "integer": (ID, int),
     "bigint": (replace(ID, sql_type="bigint"), int),
-    "numeric": (Column("id", Family.NUMERIC, "numeric"), Decimal),
-    "decimal(10, 0)": (Column("id", Family.NUMERIC, "DECIMAL(10, 0)"), Decimal),
-    "decimal(20, 2)": (Column("id", Family.NUMERIC, "DECIMAL(20, 2)"), Decimal),
-    "text by code": (Column("id", Family.TEXT, "text", collation="C"), str),
-    "varchar by code": (Column("id", Family.TEXT, "character varying", collation="C"), str),
-    "text by language": (Column("id", Family.TEXT, "text", collation="en-x-icu 153.14"), _folded),
-    "text by a later language": (Column("id", Family.TEXT, "text", collation="en-x-icu 160"), _folded),
+    "numeric": (CursorColumn("id", Family.NUMERIC, "numeric"), Decimal),
+    "decimal(10, 0)": (CursorColumn("id", Family.NUMERIC, "DECIMAL(10, 0)"), Decimal),
+    "decimal(20, 2)": (CursorColumn("id", Family.NUMERIC, "DECIMAL(20, 2)"), Decimal),
+    "text by code": (CursorColumn("id", Family.TEXT, "text", collation="C"), str),
+    "varchar by code": (CursorColumn("id", Family.TEXT, "character varying", collation="C"), str),
+    "text by language": (CursorColumn("id", Family.TEXT, "text", collation="en-x-icu 153.14"), _folded),
+    "text by a later language": (CursorColumn("id", Family.TEXT, "text", collation="en-x-icu 160"), _folded),
 }
 """Types of a key that holds integers: a column, and what the database sorts by."""
 
@@ -100,7 +100,7 @@ def test_a_tie_begins_before_all_that_may_be_rounded_into_it(was: int, now: int)
 
 
 def test_numbers_that_lose_places_begin_below_what_may_be_rounded() -> None:
-    old, new = (Column("n", Family.NUMERIC, f"DECIMAL(20, {places})") for places in (4, 1))
+    old, new = (CursorColumn("n", Family.NUMERIC, f"DECIMAL(20, {places})") for places in (4, 1))
     cursor = Cursor(kind="integer+pk", value="7.1999", tiebreaker={"id": 1})
     found = judge(replace(FACTS, cursor=old), replace(FACTS, cursor=new), cursor)
     assert (found.does, found.cursor) == (Does.REPEAT, tie_of(cursor, new))
@@ -111,13 +111,13 @@ def test_numbers_that_lose_places_begin_below_what_may_be_rounded() -> None:
 @each(
     "now",
     [
-        Column("at", Family.TIMESTAMP, "timestamp without time zone"),
-        Column("at", Family.DATE, "date"),
-        Column("at", Family.TEXT, "text"),
-        Column("at", Family.INTEGER, "bigint"),
+        CursorColumn("at", Family.TIMESTAMP, "timestamp without time zone"),
+        CursorColumn("at", Family.DATE, "date"),
+        CursorColumn("at", Family.TEXT, "text"),
+        CursorColumn("at", Family.INTEGER, "bigint"),
     ],
 )
-def test_a_cursor_of_another_family_is_refused(now: Column) -> None:
+def test_a_cursor_of_another_family_is_refused(now: CursorColumn) -> None:
     found = judge(FACTS, replace(FACTS, cursor=now), CURSOR)
     assert (found.does, found.column) == (Does.REFUSE, "at")
     assert "poller rebind" in found.step

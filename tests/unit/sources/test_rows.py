@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from poller.sources.keys import LazyCursors, ReadPlan
-from poller.sources.rows import Documents, LazyRows, Records, changeable
+from poller.sources.rows import JsonValues, LazyRows, Records, changeable
 
 NAMES = (
     "id",
@@ -34,7 +34,7 @@ def rows_of(records: Records, names: tuple[str, ...], *codes: int) -> list[dict[
 
 def lazy_rows(records: Records, names: tuple[str, ...], *codes: int) -> LazyRows:
     described = [(name, code) for name, code in zip(names, codes, strict=False)]
-    return LazyRows(records, names, changeable(records, len(names), described, {NUMBER}), Documents())
+    return LazyRows(records, names, changeable(records, len(names), described, {NUMBER}), JsonValues())
 
 
 def test_a_columns_name_is_never_read_as_code() -> None:
