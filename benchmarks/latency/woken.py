@@ -49,7 +49,7 @@ TABLES: Mapping[str, tuple[str, dict[str, Any]]] = {
         "create table orders (id int primary key, changed xid8 not null default pg_current_xact_id())",
         {"cursor_column": "changed", "cursor_kind": "xid8+pk", "pk_columns": ["id"]},
     ),
-    "captured": ("create table orders (id int primary key)", {"capture": True}),
+    "captured": ("create table orders (id int primary key)", {"capture": True, "start_from": "beginning"}),
     "timestamp+pk, settle 1s": (
         "create table orders (id int primary key, at timestamptz not null default clock_timestamp())",
         {"cursor_column": "at", "pk_columns": ["id"]},
@@ -137,7 +137,10 @@ def measure(url: str, store: StateStore, kind: str, wake: Wake, gap: float, seco
 
 def _capture(url: str) -> None:
     """Install the triggers."""
-    options = {"handler": "handlers:handle", "source": {"url": url, "table": "orders", "capture": True}}
+    options = {
+        "handler": "handlers:handle",
+        "source": {"url": url, "table": "orders", "capture": True, "start_from": "beginning"},
+    }
     TableCapture("orders", PollerConfig.model_validate(options), runtime=SystemRuntime(), environ=os.environ).install()
 
 

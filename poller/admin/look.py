@@ -111,7 +111,9 @@ class Look:
             with self._asked() as source:
                 looked = self._with_rows(looked, source, copy)
             found = looked.facts
-            behind = found.below_checkpoint or found.clock_back is not None  # then "nothing waits" would be no good news
+            behind = (
+                found.below_checkpoint or found.clock_back is not None
+            )  # then "nothing waits" would be no good news
             self._noted(looked, complete=copy is not None and not behind)
             return looked
         except Exception as error:  # noqa: BLE001

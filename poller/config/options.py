@@ -7,6 +7,7 @@ keyword is the same field, so that there is one definition; `keywords.py` names 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
@@ -303,9 +304,9 @@ class SourceOptions(Options):
     meaning in it."""
 
     start_from: StartFrom = "beginning"
-    """Where the very first tick starts: `beginning`, `now`, or a value of the cursor column; for a captured table
-    `beginning`, `now`, or `snapshot`, which delivers its rows first (docs/capture.md). Afterwards the checkpoint
-    decides. If the schedule has pauses of more than five minutes, `now` is when the poller is first looked
+    """Where the very first tick starts: `beginning`, `now`, or a value of the cursor column. For a captured table
+    `snapshot`, the default, delivers its rows first, `beginning` each change since it was installed, and `now` later
+    ones (docs/capture.md). Afterwards the checkpoint decides. If the schedule has pauses of more than five minutes, `now` is when the poller is first looked
     at, soon after its process starts."""
 
     on_null_cursor: Literal["fail", "skip"] = "fail"
@@ -341,6 +342,13 @@ class SourceOptions(Options):
     format: Literal["rows", "arrow"] = "rows"
     """What a batch holds. `rows`: one dict per row. `arrow`: also `batch.table`, a `pyarrow.Table`; `batch.rows` is
     made where the handler asks for it. Needs the extra `arrow`; `json` is then `text`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _begins_with_its_rows(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("capture") is True and "start_from" not in given:
+            return {**given, "start_from": "snapshot"}
+        return given
 
     @field_validator("pk_columns", "columns")
     @classmethod

@@ -110,7 +110,7 @@ class NewPoller:
     def _capture(self) -> list[str]:
         return [
             f"capture = true                       # the changes that triggers record: poller capture {self.name}",
-            'start_from = "beginning"             # or "now": only changes from now on',
+            'start_from = "snapshot"              # its rows first; or "now": only changes from now on',
         ]
 
     def _followed(self, *, usual: bool) -> list[str]:

@@ -128,7 +128,7 @@ def _(world: World) -> None:
 def _(world: World) -> None:
     of_table = 'cursor_column = "updated_at"\ncursor_time_zone = "UTC"\npk_columns = ["id"]\n'
     file = world.folder / "poller.toml"
-    file.write_text(file.read_text().replace(of_table, "capture = true\n", 1))
+    file.write_text(file.read_text().replace(of_table, 'capture = true\nstart_from = "beginning"\n', 1))
     world.run("capture", "orders", "--install", "--yes")
     ran(world)
     world.sql("INSERT INTO poller_orders_changes (op) VALUES ('X')")

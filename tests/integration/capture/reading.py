@@ -15,8 +15,8 @@ Key = Any
 
 
 def source(made: Captured, **options: Any) -> SqlSource:
-    """The changes of a table that is captured."""
-    return SqlSource(made.url, table=made.table, capture=True, **options)
+    """The changes of a table that is captured; default: those since it was installed, without a snapshot."""
+    return SqlSource(made.url, table=made.table, capture=True, **{"start_from": "beginning", **options})
 
 
 class Replica:

@@ -42,7 +42,7 @@ def handle(batch):
             else:
                 copy.execute("REPLACE INTO orders VALUES (?, ?)", (row["id"], row["note"]))
 
-orders = Poller("orders", source=SqlSource(url, table="orders", capture=True), store=SqlStore(f"sqlite:///{state}"),
+orders = Poller("orders", source=SqlSource(url, table="orders", capture=True, start_from="beginning"), store=SqlStore(f"sqlite:///{state}"),
                 app_name="shop", batch_size=20, lease_ttl="1500ms", heartbeat_interval="300ms")
 while True:
     result = orders.tick(handle)

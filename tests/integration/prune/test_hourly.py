@@ -321,7 +321,7 @@ def test_a_captured_table_is_pruned_and_read_on(
         config = tmp_path / "poller.toml"
         head, _, source = config.read_text().partition("table =")
         assert "poller_orders_changes" in source
-        config.write_text(f'{head}table = "orders"\ncapture = true\n')
+        config.write_text(f'{head}table = "orders"\ncapture = true\nstart_from = "beginning"\n')
         world.insert(3)
         seen: list[int] = []
         with closing(Process(tmp_path)) as process:
