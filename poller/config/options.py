@@ -306,8 +306,8 @@ class SourceOptions(Options):
     start_from: StartFrom = "beginning"
     """Where the very first tick starts: `beginning`, `now`, or a value of the cursor column. For a captured table
     `snapshot`, the default, delivers its rows first, `beginning` each change since it was installed, and `now` later
-    ones (docs/capture.md). Afterwards the checkpoint decides. If the schedule has pauses of more than five minutes, `now` is when the poller is first looked
-    at, soon after its process starts."""
+    ones (docs/capture.md). Afterwards the checkpoint decides. If the schedule has pauses of more than five minutes,
+    `now` is when the poller is first looked at, soon after its process starts."""
 
     on_null_cursor: Literal["fail", "skip"] = "fail"
     """What happens to rows without a value in the cursor column: they stop the poller, or are never delivered."""
