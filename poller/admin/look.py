@@ -110,11 +110,9 @@ class Look:
                 return _with_nothing(looked, poller.source, nulls)
             with self._asked() as source:
                 looked = self._with_rows(looked, source, copy)
-            found = looked.facts
-            behind = (
-                found.below_checkpoint or found.clock_back is not None
-            )  # then "nothing waits" would be no good news
-            self._noted(looked, complete=copy is not None and not behind)
+            # With a source that went back, it would be no good news that nothing waits.
+            back = looked.facts.below_checkpoint or looked.facts.clock_back is not None
+            self._noted(looked, complete=copy is not None and not back)
             return looked
         except Exception as error:  # noqa: BLE001
             self._noted(looked, complete=False)
