@@ -293,13 +293,13 @@ class Dialect:
         return None
 
     def tables(self, what: str, *, own_engine: bool) -> Any:
-        """How pages become Arrow tables: `poller.sources.arrow.Tables`.
+        """How pages become Arrow tables: `poller.sources.arrow.ArrowTables`.
 
         Args:
             what: the table's name, for errors. own_engine: whether poller made the engine.
         Raises: ConfigError naming `format`, if a package is missing.
         """
-        return import_module("poller.sources.arrow").Tables(what)  # not for pages of rows
+        return import_module("poller.sources.arrow").ArrowTables(what)  # not for pages of rows
 
     # --------------------------------------------------------------------- what the configuration leaves to the server
 

@@ -186,9 +186,9 @@ class Snapshots:
         return _Chunk(snapshot.after, keys, rows, last + 1, high, ends, here)
 
     def _highest(self) -> int | None:
-        """The number of the newest change that is there."""
+        """The number of the newest change that is there. A change table without a row is looked at again each time."""
         table = self._session.table
-        if table.known is None:
+        if table.learn() is None:
             return None
         rows = self._session.database.run(table.statements().highest()).rows
         return int(rows[0][0]) if rows else None

@@ -10,7 +10,6 @@ import pytest
 from poller.admin.refusals import Refused
 from tests.functions import host
 from tests.functions.folder import Folder
-from tests.functions.test_queue_mode import queued  # noqa: F401 - a fixture
 from tests.integration.sources.tables import execute
 
 PRUNE = "poller_prune"
@@ -52,7 +51,7 @@ def test_what_was_delivered_goes(folder: Folder) -> None:
     assert left(folder) == []
 
 
-def test_one_that_is_refused_fails_its_invocation_and_deletes_nothing(folder: Folder) -> None:
+def test_one_that_is_refused_fails_and_deletes_nothing(folder: Folder) -> None:
     outbox(folder)
     worker = folder.worker()
     with pytest.raises(Refused, match="no poller that reads it has a checkpoint"):
@@ -67,6 +66,6 @@ def test_an_app_without_such_a_table_has_no_such_timer(shop: Folder) -> None:
     assert PRUNE not in host.functions(shop.app())
 
 
-def test_in_queue_mode_it_is_a_third_function(queued: Folder) -> None:  # noqa: F811
+def test_in_queue_mode_it_is_a_third_function(queued: Folder) -> None:
     outbox(queued)
     assert list(host.functions(queued.app())) == ["dispatch", "work", PRUNE]

@@ -18,39 +18,8 @@ from poller.errors import ConfigError
 from poller.functions import UnsuccessfulTick
 from tests.functions import host
 from tests.functions.folder import Folder, add_rows
+from tests.functions.queue_app import write_host
 from tests.support.azurite import Azurite
-
-HOST: dict[str, Any] = {
-    "version": "2.0",
-    "functionTimeout": "00:05:00",
-    "extensionBundle": {"id": "Microsoft.Azure.Functions.ExtensionBundle", "version": "[4.*, 5.0.0)"},
-    "extensions": {
-        "queues": {"batchSize": 2, "newBatchThreshold": 0, "maxPollingInterval": "00:00:02", "maxDequeueCount": 1}
-    },
-}
-
-
-def write_host(folder: Folder, **changes: Any) -> None:
-    queues = {**HOST["extensions"]["queues"], **changes.pop("queues", {})}
-    content = {**HOST, "extensions": {"queues": queues}, **changes}
-    kept = {name: value for name, value in content.items() if value is not None}
-    (folder.path / "host.json").write_text(json.dumps(kept))
-
-
-@pytest.fixture
-def queued(folder: Folder, azurite: Azurite, container: str, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """An app in queue mode with two pollers, each over five orders, and a state of its own."""
-    monkeypatch.setenv("Storage", azurite.connection_string_with_queues)
-    monkeypatch.delenv("PYTHON_THREADPOOL_THREAD_COUNT", raising=False)
-    add_rows(folder.database, 5)
-    add_rows(folder.database, 5, table="refunds")
-    queue = f"q{container.removeprefix('test-')}"
-    folder.state = f'store = "blob"\nconnection = "Storage"\ncontainer = "{container}"'
-    folder.defaults = f'[functions]\nmode = "queue"\nqueue = "{queue}"'
-    folder.poller("orders")
-    folder.poller("refunds", "refunds")
-    write_host(folder)
-    return folder
 
 
 def queue_of(folder: Folder, azurite: Azurite) -> Any:

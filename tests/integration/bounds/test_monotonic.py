@@ -70,13 +70,13 @@ BERLIN, NEW_YORK = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
         (ZoneInfo("Australia/Lord_Howe"), "2026-04-04T14:45:00", "2026-04-05 01:29:59"),
     ],
 )
-def test_an_hour_that_the_clocks_show_twice_is_read_when_it_repeats(zone: ZoneInfo, at: str, expected: str) -> None:
+def test_an_hour_that_comes_twice_is_read_when_it_repeats(zone: ZoneInfo, at: str, expected: str) -> None:
     column = CursorColumn("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00:00"))
     assert render(datetime.fromisoformat(f"{at}+00:00"), column, zone) == expected
 
 
 @pytest.mark.parametrize("zone", [BERLIN, NEW_YORK])
-def test_no_row_is_stamped_below_what_was_read_in_the_year_of_a_zone(zone: ZoneInfo) -> None:
+def test_no_row_is_stamped_below_what_was_read_in_a_year(zone: ZoneInfo) -> None:
     """At each quarter of an hour: the bound does not go back, and what is stamped from then on lies above it."""
     column = CursorColumn("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00:00"))
     instants = [datetime(2026, 1, 1, tzinfo=UTC) + n * timedelta(minutes=15) for n in range(366 * 96)]

@@ -49,7 +49,7 @@ def test_rows_go_on_while_writers_never_leave_the_lock(sqlite_url: str) -> None:
             assert ids(reader) == [1]
 
 
-def test_where_an_hour_repeats_a_row_before_a_writer_is_no_bound_of_it(sqlite_url: str) -> None:
+def test_if_an_hour_repeats_a_row_before_a_writer_is_no_bound(sqlite_url: str) -> None:
     """What was committed before may show the later time."""
     zone = ZoneInfo("Europe/Berlin")
     with session(sqlite_url, "create table stamped (id integer primary key not null, updated_at text not null)"):

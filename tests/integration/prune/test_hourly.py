@@ -19,7 +19,7 @@ from poller.config import load_config
 from poller.databases.mysql import prune as mysql_prune
 from poller.observability import PollerEvent
 from poller.ports import Found
-from tests.integration.prune.test_outbox import Outbox
+from tests.integration.prune.outbox import Outbox
 from tests.integration.prune.world import World
 from tests.integration.worker.clock import Clock
 

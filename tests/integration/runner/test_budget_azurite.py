@@ -84,7 +84,7 @@ def test_an_idle_tick_is_one_get_and_no_put(counted: Counted) -> None:
     assert [(one.method, one.status) for one in counted.logged()] == [("GET", 304)]
 
 
-def test_an_n_batch_tick_is_one_get_and_n_plus_one_conditional_puts(counted: Counted) -> None:
+def test_a_tick_of_n_batches_is_one_get_and_n_plus_one_puts(counted: Counted) -> None:
     counted.add(0, 100)
     assert counted.tick() == "delivered"
     assert counted.proxy.counts() == {"GET": 1, "PUT": 11}

@@ -31,7 +31,7 @@ def nullable(any_db: str) -> Iterator[tuple[str, SqlSource, list[str]]]:
         yield any_db, source, ran
 
 
-def test_a_lag_comes_with_an_empty_page_and_serves_no_other_question(
+def test_a_lag_comes_with_an_empty_page_and_serves_it_alone(
     nullable: tuple[str, SqlSource, list[str]],
 ) -> None:
     url, source, ran = nullable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from poller.ports import Event
 from poller.worker import Mode, run
 from tests.integration.worker.clock import Clock
-from tests.integration.worker.test_run import Shop
+from tests.integration.worker.shop import Shop
 
 HOUR = 3600.0
 
@@ -51,7 +51,7 @@ def test_it_is_done_when_it_is_due_also_while_no_poller_ticks() -> None:
         assert 0 <= moment - 300 - at * HOUR <= 100, "the loop looks at the clock every 30 seconds"
 
 
-def test_one_that_takes_hours_keeps_no_poller_waiting_and_hears_of_the_stop() -> None:
+def test_one_that_takes_hours_delays_no_poller_and_hears_of_a_stop() -> None:
     shop, hourly = worked("forever", 2, takes=10 * HOUR)
     assert (len(hourly.began), hourly.saw_stop) == (1, True)
     assert len(shop.emitted("tick")) >= 119

@@ -25,7 +25,7 @@ def importers(module: str) -> set[str]:
 
 
 def test_only_the_functions_adapter_imports_azure_functions() -> None:
-    adapters = {f"poller/functions/{name}.py" for name in ("timers", "queue", "endpoints")}
+    adapters = {f"poller/functions/{name}.py" for name in ("timers", "queue", "endpoints", "prune")}
     assert importers("azure.functions") <= adapters
 
 

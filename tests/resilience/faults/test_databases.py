@@ -15,9 +15,9 @@ from sqlalchemy.exc import OperationalError
 from poller.model.document import State
 from poller.stores import SqlStore
 from poller.stores.sql.engine import engine_for
+from tests.resilience.faults.accounts import hold_to_account, in_line
 from tests.resilience.faults.bench import Bench, commit, cursor
 from tests.resilience.faults.operations import OPERATIONS, Operation
-from tests.resilience.faults.test_soak import hold_to_account, in_line
 
 
 class Breaks:

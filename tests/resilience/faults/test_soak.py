@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
-from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +16,10 @@ import pytest
 
 from poller import Batch
 from poller.errors import StoreUnavailable
-from poller.lease.sending import OutcomeUnknown
-from poller.lease.state_file import Conflict
 from poller.model.document import State
 from poller.stores import BlobStore
-from tests.resilience.faults.bench import NAME, Bench, Brisk
+from tests.resilience.faults.accounts import hold_to_account, in_line
+from tests.resilience.faults.bench import NAME, Bench
 from tests.resilience.faults.other_stores import elsewhere
 from tests.resilience.faults.plan import STATE_REQUESTS, Match, Seeded
 from tests.resilience.faults.proxy import FaultProxy
@@ -32,66 +27,6 @@ from tests.resilience.faults.shop import Shop
 from tests.support.azurite import Azurite
 
 SEEDS = [1, 2]
-
-
-class Marked(Brisk):
-    """Remembers the last id that it gave: the write id of the write in hand."""
-
-    last = ""
-
-    def new_id(self) -> str:
-        self.last = super().new_id()
-        return self.last
-
-
-@dataclass
-class Account:
-    """What one writer heard of its writes, by their ids."""
-
-    done: list[str] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-    others_before: int | None = None
-    """While a write is in hand: how many the other writer had made when it began."""
-
-    @property
-    def writes(self) -> int:
-        return len(self.done) + len(self.lost) + len(self.unknown)
-
-
-def _write_on(
-    bench: Bench, account: Account, other: Account, enough: threading.Event, errors: list[BaseException]
-) -> None:
-    """Write until it is enough, never two at once, each upon what stands there.
-
-    The document remembers eight write ids, so at most six writes come between the other's and its answer: beside a
-    worker there are operators, not a second worker that writes as fast as it can.
-    """
-    runtime = Marked()
-    file = bench.file(runtime=runtime)
-    try:
-        while not enough.is_set():
-            try:
-                copy = file.read()
-            except StoreUnavailable:
-                continue
-            while other.others_before is not None and account.writes - other.others_before >= 6:
-                enough.wait(0.005)
-                if enough.is_set():
-                    return
-            runtime.last = ""
-            account.others_before = other.writes
-            try:
-                file.write(copy, lambda state, now: state, deadline=runtime.monotonic() + file.timing.ttl)
-            except Conflict:
-                account.lost.append(runtime.last)
-            except OutcomeUnknown:
-                account.unknown.append(runtime.last)
-            else:
-                account.done.append(runtime.last)
-            account.others_before = None
-    except BaseException as error:  # noqa: BLE001 - raised by the test
-        errors.append(error)
 
 
 def _document(body: bytes) -> dict[str, Any]:
@@ -112,17 +47,6 @@ def _chain(proxy: FaultProxy) -> list[State]:
     return in_line(versions)
 
 
-def in_line(versions: dict[str | None, tuple[str, State]]) -> list[State]:
-    """The versions in order, each by the tag that it replaced."""
-    chain: list[State] = []
-    at: str | None = next(key for key in versions if key not in {etag for etag, _ in versions.values()})
-    while at in versions:
-        at, state = versions[at]
-        chain.append(state)
-    assert len(chain) == len(versions), "all versions stand in one line"
-    return chain
-
-
 def _soak(azurite: Azurite, container: str, *, seed: int, writes: int) -> dict[str, int]:
     with FaultProxy("127.0.0.1", azurite.port) as proxy, closing(Bench(azurite, proxy, container, ttl=3.0)) as bench:
         return _soak_on(bench, seed=seed, writes=writes)
@@ -139,42 +63,6 @@ def _soak_on(bench: Bench, *, seed: int, writes: int) -> dict[str, int]:
         return _chain(proxy)
 
     return hold_to_account(bench, writes, chain, plan.given, plan.to_json())
-
-
-def hold_to_account(
-    bench: Bench, writes: int, chain: Callable[[], list[State]], given: Counter[str], summary: str
-) -> dict[str, int]:
-    """Two writers until they made so many writes under the faults that are in force. `chain`: every version that the
-    server had, in order, once nothing is on its way any more. `given`: the faults. `summary`: how to play it again."""
-    accounts = [Account(), Account()]
-    enough = threading.Event()
-    errors: list[BaseException] = []
-    threads = [
-        threading.Thread(target=_write_on, args=(bench, mine, other, enough, errors))
-        for mine, other in (accounts, accounts[::-1])
-    ]
-    for thread in threads:
-        thread.start()
-    while sum(account.writes for account in accounts) < writes and any(thread.is_alive() for thread in threads):
-        threading.Event().wait(0.05)
-    enough.set()
-    for thread in threads:
-        thread.join(30)
-    assert not errors, f"{errors} under {summary}"
-    applied = Counter(state.write_ids[-1] for state in chain())
-    done = {one for account in accounts for one in account.done}
-    lost = {one for account in accounts for one in account.lost}
-    assert max(applied.values()) == 1, f"at most one copy of a write lands; {summary}"
-    assert not lost & applied.keys(), f"false losses under {summary}"
-    assert not done - applied.keys(), f"false successes under {summary}"
-    return {
-        "writes": sum(account.writes for account in accounts),
-        "done": len(done),
-        "lost": len(lost),
-        "unknown": sum(len(account.unknown) for account in accounts),
-        "faults": sum(given.values()),
-        "resolved": bench.emitted("write_resolved"),
-    }
 
 
 def test_writers_learn_the_truth_under_mixed_faults(azurite: Azurite, container: str) -> None:

@@ -81,7 +81,7 @@ def test_a_program_ends_with_a_parent_that_was_killed(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no other system signals a child at its parent's end")
-def test_a_child_that_is_stopped_ends_with_a_parent_that_was_killed(
+def test_a_stopped_child_ends_with_a_parent_that_was_killed(
     fleets: Callable[..., Fleet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the program that it started."""

@@ -6,8 +6,7 @@ from tests.resilience.mutants.mutant import Mutant, dying_of
 
 _BOUND = "integration/capture/test_bound.py::"
 _LEFT_OUT = (
-    "integration/capture/test_snapshot.py::test_a_row_that_an_open_transaction_writes_is_left_out_of_its_chunk"
-    "[postgresql]"
+    "integration/capture/test_snapshot.py::test_a_row_of_an_open_transaction_is_left_out_of_its_chunk[postgresql]"
 )
 _ORDER = "return found.where(where).order_by(*self._order).limit(limit)"
 
