@@ -14,7 +14,6 @@ from tests.cli.project import Ended, Project
 from tests.cli.terminal import Terminal
 from tests.repo.docs.blocks import blocks
 from tests.support.schemas import validator
-from tests.support.services import wait_until
 
 CAPTURED = """app_name = "shop"
 [state]
@@ -94,13 +93,13 @@ def test_poller_run_prunes_as_the_file_says(captured: Project) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", HASTY], cwd=captured.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+    assert process.stdout is not None
     try:
-        wait_until(lambda: left(captured) == 0, "an empty change table", seconds=60)
+        pruned = next(event for event in map(json.loads, process.stdout) if event["event"] == "pruned")
     finally:
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    (pruned,) = [event for event in map(json.loads, out.splitlines()) if event["event"] == "pruned"]
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, left(captured)) == (0, 0), err
     validator("run-event").validate(pruned)
     assert (pruned["poller"], pruned["rows"], pruned["through"]) == ("changes", 3, 3)
 
