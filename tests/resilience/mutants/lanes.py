@@ -174,7 +174,7 @@ OF_TESTS = (
                 "made_for.cursor != known.cursor",
             ),
         ),
-        "test_a_bound_does_not_outlive_it.reconnected",
+        "test_a_bound_does_not_outlive_it",
         test="tests/integration/bounds/test_again.py::test_a_bound_does_not_outlive_it",
     ),
 )
