@@ -89,14 +89,12 @@ class Play:
     def _kill(self) -> tuple[float, Worker, str]:
         """SIGKILL the worker whose handler is in the middle of a batch."""
         self.scene.hold.touch()
-        self._wait("a batch", lambda: self.scene.held.exists() and bool(self.scene.held.read_text()))
-        pid = int(self.scene.held.read_text())
-        victim = next(worker for worker in self._workers if worker.process.pid == pid)
-        self._wait("its event", lambda: victim.batch is not None)
+        self._wait("a batch", lambda: self.scene.held.exists() and " " in self.scene.held.read_text())
+        pid, _, batch = self.scene.held.read_text().partition(" ")
+        victim = next(worker for worker in self._workers if worker.process.pid == int(pid))
         self.scene.hold.unlink()
         killed_at = time.monotonic()
         victim.kill()
-        batch = victim.batch or ""
         self._say(f"SIGKILL for worker {victim.name}, in the middle of {batch}, fencing token {victim.token}.")
         return killed_at, victim, batch
 

@@ -78,7 +78,7 @@ class Scene:
 
     @property
     def held(self) -> Path:
-        """Made by the handler that has stopped; holds its process id."""
+        """Made by the handler that has stopped; holds its process id and the batch's id."""
         return self.folder / "held"
 
     def deliveries(self, worker: str) -> Path:

@@ -22,14 +22,13 @@ class Worker:
     """One process. `observe` is called with each of its events, on a thread that reads them.
 
     Attributes:
-        batch: the batch in hand, None between batches; token: of its last tenure.
+        token: of its last tenure.
         last_error: the last line it wrote to stderr.
     """
 
     name: str
     scene: Scene
     observe: Callable[[Worker, Event], None]
-    batch: str | None = None
     token: int = 0
     last_error: str = ""
     process: subprocess.Popen[str] = field(init=False)
@@ -58,13 +57,8 @@ class Worker:
             if not line.startswith('{"'):
                 continue  # the output of a command that is not `run`
             event: Event = json.loads(line)
-            match event["event"]:
-                case "lease_acquired" | "lease_taken_over":
-                    self.token = event["fencing_token"]
-                case "batch_started":
-                    self.batch = event["batch_id"]
-                case "batch_committed" | "handler_failed":
-                    self.batch = None
+            if event["event"] in ("lease_acquired", "lease_taken_over"):
+                self.token = event["fencing_token"]
             self.observe(self, event)
 
     def _read_errors(self, stream: IO[str]) -> None:
