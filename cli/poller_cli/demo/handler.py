@@ -23,7 +23,7 @@ def record(batch: Batch) -> None:
         out.writelines(lines[:half])
         out.flush()
         if scene.hold.exists() and half > 0:
-            scene.held.write_text(f"{os.getpid()} {batch.batch_id}", encoding="utf-8")
+            scene.held.write_text(f"{os.getpid()} {batch.batch_id} {batch.fencing_token}", encoding="utf-8")
             time.sleep(_HELD_AT_MOST)
         time.sleep(_PACE)
         out.writelines(lines[half:])

@@ -86,17 +86,18 @@ class Play:
                     f"{event['batches']} batches{pending}; {self._rows:,} delivered so far."
                 )
 
-    def _kill(self) -> tuple[float, Worker, str]:
-        """SIGKILL the worker whose handler is in the middle of a batch."""
+    def _kill(self) -> tuple[float, Worker, tuple[str, str]]:
+        """SIGKILL the worker whose handler is in the middle of a batch. Its id comes with its fencing token, since ticks
+        of one second may give the same id."""
         self.scene.hold.touch()
-        self._wait("a batch", lambda: self.scene.held.exists() and " " in self.scene.held.read_text())
-        pid, _, batch = self.scene.held.read_text().partition(" ")
+        self._wait("a batch", lambda: self.scene.held.exists() and self.scene.held.read_text().count(" ") == 2)
+        pid, batch, token = self.scene.held.read_text().split(" ")
         victim = next(worker for worker in self._workers if worker.process.pid == int(pid))
         self.scene.hold.unlink()
         killed_at = time.monotonic()
         victim.kill()
-        self._say(f"SIGKILL for worker {victim.name}, in the middle of {batch}, fencing token {victim.token}.")
-        return killed_at, victim, batch
+        self._say(f"SIGKILL for worker {victim.name}, in the middle of {batch}, fencing token {token}.")
+        return killed_at, victim, (batch, token)
 
     def _all_delivered(self, writer: subprocess.Popen[bytes], count: int) -> bool:
         return writer.poll() is not None and self._rows >= count
@@ -109,16 +110,16 @@ class Play:
             details = "; ".join(f"worker {w.name}: {w.last_error}" for w in self._workers if w.last_error)
             raise DemoFailed(f"Waited {PATIENCE:.0f} s for {what} without success. {details}")
 
-    def _count(self, expected: set[str], victim: Worker, batch: str, killed_at: float) -> DemoOutput:
+    def _count(self, expected: set[str], victim: Worker, batch: tuple[str, str], killed_at: float) -> DemoOutput:
         """Compare what arrived with what the handlers recorded."""
         seen: Counter[str] = Counter()
         in_hand: set[str] = set()
         for worker in self._workers:
             path = self.scene.deliveries(worker.name)
             for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-                key, batch_id, _ = line.split("\t")
+                key, *of_batch = line.split("\t")
                 seen[key] += 1
-                if worker is victim and batch_id == batch:
+                if worker is victim and tuple(of_batch) == batch:
                     in_hand.add(key)
         twice = {key for key, count in seen.items() if count > 1}
         missing = expected - seen.keys()

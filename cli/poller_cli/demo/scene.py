@@ -78,7 +78,7 @@ class Scene:
 
     @property
     def held(self) -> Path:
-        """Made by the handler that has stopped; holds its process id and the batch's id."""
+        """Made by the handler that has stopped; holds its process id, and the batch's id and fencing token."""
         return self.folder / "held"
 
     def deliveries(self, worker: str) -> Path:
