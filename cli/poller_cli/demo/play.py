@@ -87,7 +87,7 @@ class Play:
                 )
 
     def _kill(self) -> tuple[float, Worker, tuple[str, str]]:
-        """SIGKILL the worker whose handler is in the middle of a batch. Its id comes with its fencing token, since ticks
+        """SIGKILL the worker whose handler is in the middle of a batch. Its id comes with the fencing token: ticks
         of one second may give the same id."""
         self.scene.hold.touch()
         self._wait("a batch", lambda: self.scene.held.exists() and self.scene.held.read_text().count(" ") == 2)
