@@ -175,8 +175,11 @@ class Snapshots:
         """Rows of the table behind a key, and then the number that no change had before that."""
         session, captured, size = self._session, self._captured, max(1, limit - 1)
         session.table.learn()
+        installed = captured.last
         found = session.database.run(*captured.selected(snapshot.after, size + 1))
         high = max(last, self._highest() or 0) + 1
+        if captured.last is not installed:  # its columns may be others than those that were selected
+            return self._read(last, snapshot, limit)
         records = found.rows[:size]
         names = tuple(map(str, found.names))
         scalar = session.database.dialect.scalar_codes
