@@ -105,7 +105,7 @@ class Batch:
     attempt: int
     cursor_from: Cursor | None
     cursor_to: Cursor
-    _key_at: Callable[[int], str]
+    _key_at: Callable[[int, Row], str]
     _lease: LeaseView
     standing: Standing
     retry: bool = False
@@ -139,8 +139,8 @@ class Batch:
         replay: bool = False,
     ) -> Batch:
         """The first `size` rows of a page, as a batch of the tenure `lease`."""
-        part = page.part(0, size)
-        batch = cls(
+        part, cursors = page.part(0, size), page.cursors
+        return cls(
             poller_name=poller_name,
             batch_id=batch_id,
             _rows=part.rows if isinstance(part.rows, FreshRows) else tuple(part.rows),
@@ -148,14 +148,13 @@ class Batch:
             attempt=attempt,
             cursor_from=cursor_from,
             cursor_to=cursor_to or page.cursors[size - 1],
-            _key_at=lambda position: keys(batch.rows[position], page.cursors[position]),
+            _key_at=lambda position, row: keys(row, cursors[position]),  # without the batch: nothing holds itself
             _lease=lease,
             standing=standing or Standing(through=len(part.rows)),
             retry=retry,
             replay=replay,
             _table=part.table,
         )
-        return batch
 
     @classmethod
     def of_rows(
@@ -187,7 +186,7 @@ class Batch:
             attempt=attempt,
             cursor_from=cursor_from,
             cursor_to=cursor_to or Cursor(kind="integer+pk", value=str(len(rows)), tiebreaker={"id": len(rows)}),
-            _key_at=lambda position: f"{poller_name}:{sorted(rows[position].items())}",
+            _key_at=lambda _, row: f"{poller_name}:{sorted(row.items())}",
             _lease=_LeaseOfATest(),
             standing=standing or Standing(through=len(rows)),
         )
@@ -273,11 +272,12 @@ class Batch:
 
         Raises: ValueError for a row that is not of this batch.
         """
-        return self._key_at(self._position(row, "key"))
+        position = self._position(row, "key")
+        return self._key_at(position, self.rows[position])
 
     def keys(self) -> list[str]:
         """The idempotency keys of all rows, in order."""
-        return [self._key_at(position) for position in range(len(self._rows))]
+        return list(map(self._key_at, range(len(self._rows)), self.rows))
 
     def fail(self, row: Row, error: BaseException | str) -> None:
         """This row failed; those that are not named are done when the handler returns (failures 3).

@@ -41,7 +41,7 @@ class Payload:
     def batch(self, lease: LeaseView) -> Batch:
         return Batch(
             **self.fields,
-            _key_at=self.keys.__getitem__,
+            _key_at=lambda position, _: self.keys[position],
             _lease=lease,
         )
 

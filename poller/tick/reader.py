@@ -272,7 +272,9 @@ class Reader:
         held = self._held
         if held is None:
             return False
-        for at in range(self._next + self._size, self._next - 1, -1):
+        last = self._next + self._size
+        batch = min(last, self._next + self._cut(held, self._next))  # of a wide page mostly a batch was passed
+        for at in (last, batch, *range(last - 1, self._next - 1, -1)):
             if (held.after if at == 0 else held.page.cursors[at - 1]) == after:
                 self._next = at
                 return True
