@@ -1,0 +1,1 @@
+"""What capturing a table costs its writers: `python -m benchmarks.capture`."""
