@@ -14,6 +14,7 @@ import pytest
 from benchmarks.arrow import __main__ as arrow
 from benchmarks.bound_cost import __main__ as bound_cost
 from benchmarks.bound_cost.delay import WAYS, Way
+from benchmarks.capture.__main__ import measure as cost_of_capture
 from benchmarks.latency import woken
 from benchmarks.peers import mysql_trigger
 from benchmarks.peers.bench import Run, Setup, compare, judge
@@ -40,6 +41,14 @@ def test_each_row_comes_by_the_workers_loop(kind: str, postgres_db: str) -> None
     found = woken.measure(postgres_db, MemoryStore(), kind, "auto", 0.05, 2.5)
     assert found["rows"] > 0
     assert found["missing"] == 0
+
+
+@pytest.mark.parametrize("name", ["postgres_db", "mariadb_db", "sqlite"])
+def test_a_change_without_old_values_is_smaller(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db" if name == "sqlite" else request.getfixturevalue(name)
+    lines = cost_of_capture(url, rows=1000, rounds=1)
+    assert [line["write"] for line in lines] == ["many", "one"]
+    assert 0 < lines[0]["bytes"]["no_old"] < lines[0]["bytes"]["old"]
 
 
 @pytest.mark.soak
