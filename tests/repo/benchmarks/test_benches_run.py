@@ -46,7 +46,7 @@ def test_each_row_comes_by_the_workers_loop(kind: str, postgres_db: str) -> None
 @pytest.mark.parametrize("name", ["postgres_db", "mariadb_db", "sqlite"])
 def test_a_change_without_old_values_is_smaller(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shop.db" if name == "sqlite" else request.getfixturevalue(name)
-    lines = cost_of_capture(url, rows=1000, rounds=1)
+    lines = cost_of_capture(url, rows=5000, rounds=1)
     assert [line["write"] for line in lines] == ["many", "one"]
     assert 0 < lines[0]["bytes"]["no_old"] < lines[0]["bytes"]["old"]
 
