@@ -24,6 +24,7 @@ from scripts.captures import captures
 from scripts.docs_alerts import alerts
 from scripts.docs_cli import cli
 from scripts.docs_floors import architecture
+from scripts.docs_guarantees import guarantees
 from scripts.docs_man import FOLDER as MANUAL
 from scripts.docs_man import manual
 from scripts.docs_performance import performance
@@ -182,6 +183,7 @@ def main(arguments: list[str]) -> int:
         "architecture.md": architecture,
         "cli.md": cli,
         "configuration.md": configuration,
+        "guarantees.md": guarantees,
         "performance.md": performance,
     }
     wanted: dict[Path, str | None] = {DOCS / name: page() for name, page in pages.items()}

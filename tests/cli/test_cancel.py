@@ -79,6 +79,11 @@ def all_delivered_after_a_resume(project: Project) -> None:
     assert project.run("run", "--until-idle").code == 0
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A cancelled handler is stopped as far as it can be; nothing of its batch is committed, the attempt does not "
+    "count, and its lease is given back when it has ended",
+)
 @pytest.mark.parametrize(
     ("handler", "options", "ends"),
     [
@@ -118,6 +123,11 @@ def test_the_handler_stops_and_nothing_is_committed(
     assert [line.split()[0] for line in project.lines("seen")] == ["1", "2", "3", "4", "5", "6"]
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A handler that ignores a cancel holds its poller no longer than its lease, and nothing else of that poller runs"
+    " beside it in its process",
+)
 def test_a_handler_that_ignores_it_is_outlived_and_said_so(project: Project) -> None:
     """Its lease is renewed no longer; when it returns nothing is committed, and the lease is given back after all."""
     console = configured(project, HANGS)

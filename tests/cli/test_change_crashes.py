@@ -256,6 +256,10 @@ def killed_at(place: Place, case: Case, moments: Callable[[list[str]], list[tupl
     assert outcomes == {False, True}
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A row that was discarded waits no longer, and its record says by whom and why, wherever the command was killed",
+)
 @pytest.mark.parametrize(
     ("place", "name"),
     [

@@ -315,6 +315,14 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
 }
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A program that delivers a range again has the guards of `poller backfill`, and reports the same",
+)
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A program that pauses, cancels, resumes or resets a poller has the guards of the commands",
+)
 @pytest.mark.timeout(600)
 @each("guard", REFUSED)
 def test_both_refuse_alike_and_change_nothing(project: Project, guard: str) -> None:

@@ -133,6 +133,7 @@ def run_printed(url: str, statement: str) -> None:
         connection.exec_driver_sql(statement.replace("%", "%%") if family(url) == "mysql" else statement)
 
 
+@pytest.mark.guarantee("Rows that commit late", "`check` warns if nothing in the database stamps UPDATEs")
 def test_the_printed_statement_makes_updates_stamp_the_cursor(project: Project, any_db: str) -> None:
     quote = "`" if family(any_db) == "mysql" else '"'
     table = f"{quote}Or der{quote}"

@@ -82,6 +82,11 @@ def project(tmp_path: Path) -> Project:
     return made
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "SIGTERM counts from the first instruction, also as the first process of a container; SIGHUP ends a worker as "
+    "SIGTERM does, and under `nohup` not at all",
+)
 @needs_namespaces
 @pytest.mark.parametrize("after", [0.0, 0.1, 0.4])
 def test_no_moment_of_a_start_swallows_the_signal(project: Project, after: float) -> None:

@@ -65,6 +65,10 @@ def test_a_pipe_is_written_to_and_a_link_is_refused(project: Project) -> None:
     assert not (project.folder / "planted").exists()
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "Files with checkpoints or a configuration can be read by their owner only, and are never written through a link",
+)
 def test_only_its_owner_may_read_what_a_command_writes(project: Project) -> None:
     def rights(path: Path) -> int:
         return stat.S_IMODE(path.stat().st_mode)

@@ -120,6 +120,10 @@ def tampered(tmp_path_factory: pytest.TempPathFactory) -> Tampered:
     return Tampered(tmp_path_factory.mktemp("foreign"))
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "A foreign value in one poller's document hides no other poller and fails no command",
+)
 @each(
     ("path", "value"),
     [

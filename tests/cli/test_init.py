@@ -539,6 +539,7 @@ def test_settings_of_other_pollers_need_not_be_set_here(shop: Project) -> None:
     assert ended.code == 0, ended.err
 
 
+@pytest.mark.guarantee("Who may see and do what", "`init` writes no secret into a file")
 @pytest.mark.parametrize(
     "url",
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cli.console import Console, again, deleted, exported, ran
 from tests.cli.project import Project
 from tests.support.cases import each
@@ -48,6 +50,10 @@ def test_list_says_which_rows_wait_and_why(project: Project) -> None:
     assert console.everything() == before
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "What a row holds that waits is printed by `poller quarantine show` only",
+)
 def test_what_a_row_holds_is_printed_by_show_only(project: Project) -> None:
     console = with_rows(project)
     listing = console.run("quarantine", "list", "orders")

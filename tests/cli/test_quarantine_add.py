@@ -122,6 +122,10 @@ def handle(batch):
 """
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A person sets a row aside that fails, in every mode, and the others go on",
+)
 @pytest.mark.parametrize("mode", ["block", "halt", "quarantine"])
 def test_in_each_mode_the_others_go_on_and_it_is_tried(project: Project, mode: str) -> None:
     options = f'on_poison = "{mode}"\nmax_attempts = 2\nretry_backoff = "10ms"\nretry_backoff_max = "20ms"'

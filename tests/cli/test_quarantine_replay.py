@@ -94,6 +94,11 @@ def test_a_row_is_handed_over_again_and_waits_no_longer(project: Project) -> Non
     )  # fmt: skip
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A replay hands the rows of an ordering key over oldest first, stops at the first that fails, and never moves "
+    "the checkpoint",
+)
 def test_a_key_goes_oldest_first_and_stops_at_the_first_that_fails(project: Project) -> None:
     console = rejecting(project, 2)
     assert waiting(console) == {"aside": [3, 4, 5], "pending": [2]}

@@ -42,6 +42,7 @@ def late(found: dict[str, Any]) -> list[int]:
     return [cursor["tiebreaker"]["id"] for cursor in found["late"]]
 
 
+@pytest.mark.guarantee("Rows that commit late", "Rows that appear below the cursor can be found")
 def test_rows_under_the_cursor_are_found_and_delivered_once(project: Project, any_db: str) -> None:
     make_orders(any_db, stamps(30))
     configure(project, any_db, 'cursor_time_zone = "UTC"', 'audit_window = "2h"\nbatch_size = 7')

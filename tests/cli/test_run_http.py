@@ -92,6 +92,7 @@ def test_with_a_token_details_need_it(project: Project) -> None:
     assert TOKEN not in ended.out + ended.err
 
 
+@pytest.mark.guarantee("Who may see and do what", "Nothing listens on the network without a token")
 @each(
     ("options", "environ", "says"),
     [

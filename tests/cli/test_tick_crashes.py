@@ -58,6 +58,11 @@ def killed_everywhere(life: Life, every: int) -> int:
     raise AssertionError("it does not settle")
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A row that fails is passed only with its record, wherever the worker is killed, and those that were done are "
+    "not handed over again but for the killed call's",
+)
 @pytest.mark.soak
 @pytest.mark.parametrize("life", ["embedded-raises", "embedded-reports", "azurite-raises"], indirect=True)
 def test_a_worker_killed_at_some_steps_loses_no_row(life: Life) -> None:

@@ -66,6 +66,10 @@ def test_a_reset_is_taken_back_without_leave_to_skip(project: Project) -> None:
     assert record["backup"] == output["backup"]
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "An operator's change is taken back to exactly what it replaced, newest first or by its id, and skips no row",
+)
 def test_changes_are_taken_back_one_after_another(project: Project) -> None:
     console = ran(project)
     console.done("reset-to-cursor", "orders", *ROW, "--yes")

@@ -33,6 +33,10 @@ def with_rows(project: Project) -> Console:
     return console
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "While rows wait, neither their ordering key nor their source changes, and no other poller lists them",
+)
 @each(
     ("stored", "configured", "says"),
     [

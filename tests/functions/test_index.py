@@ -201,6 +201,10 @@ def test_a_file_without_valid_pollers_fails_the_index(folder: Folder, text: str,
         host.load(folder.path)
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A poller with a wrong configuration does not affect the other functions of its app",
+)
 @pytest.mark.parametrize(
     ("options", "url", "expected"),
     [

@@ -90,6 +90,10 @@ def night(monkeypatch: pytest.MonkeyPatch) -> Iterator[Night]:
     made.clock.close()
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "In a sweep of timers no poller with much to do delays another, nor the next sweep",
+)
 def test_many_long_ticks_delay_no_other_poller(night: Night) -> None:
     for number in range(12):
         night.add(f"long-{number}", 50, seconds=10)

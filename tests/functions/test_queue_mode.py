@@ -75,6 +75,11 @@ def test_dispatch_sends_what_work_delivers(
     assert sorted(queued.handlers.seen) == sorted([1, 2, 3, 4, 5] * 2)
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "Work messages are hints: duplicates, late and foreign ones do no harm, and a lost one is sent again "
+    '(`[functions] mode = "queue"`)',
+)
 def test_a_duplicate_finds_nothing_left(queued: Folder) -> None:
     worker = queued.worker()
     for _ in range(3):

@@ -71,6 +71,10 @@ def test_the_operators_token_goes_to_azure_storage(endpoint: str, identities: li
     assert identities == [endpoint]
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "The operator's token, keys and SAS tokens go only to the configured account and Azure Storage",
+)
 @pytest.mark.parametrize("endpoint", ELSEWHERE)
 def test_the_operators_token_goes_nowhere_else(endpoint: str, identities: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"no token is sent there|Not a blob URL"):

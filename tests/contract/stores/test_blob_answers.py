@@ -131,6 +131,11 @@ ENDED_BY_A_PERSON = {
 }
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A refusal of the storage account that only a person can end is an error and not an outage, and each says what "
+    "to do",
+)
 @pytest.mark.parametrize("ask", [read, create, replace])
 @pytest.mark.parametrize(("status", "code"), ENDED_BY_A_PERSON)
 def test_what_a_person_must_end_is_a_refusal_that_says_how(ask: Ask, status: int, code: str) -> None:

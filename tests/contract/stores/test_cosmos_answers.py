@@ -211,6 +211,10 @@ def test_a_429_says_that_nothing_was_written() -> None:
     assert len(given.asked) == 1
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "An account of Cosmos DB that writes in several regions keeps no state",
+)
 @pytest.mark.parametrize(
     "changed",
     [

@@ -50,6 +50,10 @@ ANSWERS = {
 }
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "An answer that is not the store's is an error of the store, and no document is overwritten",
+)
 @pytest.mark.parametrize("given", ANSWERS.values(), ids=ANSWERS.keys())
 def test_whatever_answers_a_request_ends_in_a_store_error(given: bytes) -> None:
     """Never in the SDK's IndexError, AttributeError, TypeError or RecursionError."""

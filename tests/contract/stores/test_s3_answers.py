@@ -307,6 +307,10 @@ def test_an_unknown_profile_is_refused_by_the_store(monkeypatch: pytest.MonkeyPa
         read(S3Store("shop-state"))
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "In a bucket of S3 no two versions of a document share a tag, and a service that ignores conditions keeps no state",
+)
 @pytest.mark.parametrize("ignored", ["If-Match", "If-None-Match", ""])
 def test_a_service_without_conditions_is_refused(ignored: str) -> None:
     refused, taken = answer(412, code="PreconditionFailed"), answer(200, ETag=TAG)

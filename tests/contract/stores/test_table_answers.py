@@ -120,6 +120,11 @@ def test_a_prefix_within_an_app_is_a_query_of_one_partition() -> None:
     assert beginning_with("state/shop/or") == ("PartitionKey eq 'state_shop' and RowKey ge 'or' and RowKey lt 'or~~'")
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "A document that Table Storage cannot hold is refused before it is sent, with the poller's name and what to do; "
+    "any name has keys of its own there",
+)
 def test_what_no_entity_holds_is_refused_with_the_pollers_name(azurite: Azurite, store: TableStore) -> None:
     def refused() -> StoreError:
         with pytest.raises(StoreError, match="too large for Table Storage") as raised:

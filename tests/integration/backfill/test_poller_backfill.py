@@ -280,6 +280,10 @@ def test_a_source_without_ranges_is_refused(store: Store) -> None:
         refused(lambda: poller.backfill(1, 2), ConfigError, "Table is no SqlSource", store)
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "First calls of one backfill at the same moment, in whatever number of parts, deliver its range once",
+)
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_first_calls_with_other_numbers_deliver_a_range_once(shop: Path, store: Store, parallel: int) -> None:
     """All of them find no document, and each would make its own."""

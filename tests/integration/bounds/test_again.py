@@ -45,6 +45,7 @@ def ids(page: Any) -> list[int]:
     return [row["id"] for row in page.rows]
 
 
+@pytest.mark.guarantee("Rows that commit late", "A bound that serves several pages is still one that skips no row")
 def test_full_pages_share_a_sample_and_its_age_counts_on(any_db: str) -> None:
     with reading(any_db, bound="delay") as (source, clock, samples):
         first = source.page(None, 3)

@@ -160,6 +160,11 @@ def _of_three(url: str) -> _Shop:
     return shop
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "A server that went back skips no row unnoticed: while it is below the checkpoint nothing is read, until an "
+    "operator moves the checkpoint",
+)
 @pytest.mark.parametrize("server", ["sqlite_url", "postgres_db", "mariadb_db"])
 def test_numbers_handed_out_again_wait_for_a_person(server: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue(server)

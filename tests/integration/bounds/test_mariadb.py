@@ -155,6 +155,7 @@ def test_users_that_only_read_may_be_ignored(plain_user: str, family_db: str) ->
             assert ids(freshly(reader)) == [1, 2, 3]
 
 
+@pytest.mark.guarantee("Rows that commit late", "A heuristic bound is named as such")
 def test_without_process_the_heuristic_is_left_and_the_grant_named(plain_user: str) -> None:
     with source(plain_user) as reader:
         bound = reader.bound()

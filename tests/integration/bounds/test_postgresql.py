@@ -54,6 +54,10 @@ def test_a_transaction_that_has_only_begun_holds_too(postgres_db: str, bound: st
         assert ids(reader) == [2, 1]
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "A column whose type is changed is never read as its old type, before the first page neither",
+)
 @each("read", [{}, {"table": "seen"}, {"table": None, "query": "select * from stamped"}])
 def test_a_type_changed_before_the_first_page_passes_no_row(postgres_db: str, read: dict[str, Any]) -> None:
     """While the bound is not known no page is read; the old type's bound, compared in the session's zone, is hours
@@ -103,6 +107,7 @@ def test_a_long_open_transaction_is_not_looked_at_again_and_again(postgres_db: s
     assert len(looks) == 2
 
 
+@pytest.mark.guarantee("Rows that commit late", "If a bound cannot be known it holds, and says what holds it")
 @each("bound", BOUNDS)
 def test_a_prepared_transaction_holds_and_is_named_with_its_end(postgres_db: str, bound: str) -> None:
     make(postgres_db)
@@ -220,6 +225,7 @@ def test_whole_seconds_are_read_only_below_the_last_whole_second(postgres_db: st
     assert bound.value < stands_at.strftime("%Y-%m-%dT%H:%M:%S.000000Z")
 
 
+@pytest.mark.guarantee("Rows that commit late", "A row from the future does not move the cursor there")
 def test_a_row_dated_2099_waits_and_does_not_drag_the_cursor_along(postgres_db: str) -> None:
     make(postgres_db)
     with session(postgres_db, f"insert into stamped values (1, '{FAR}')"):

@@ -47,6 +47,11 @@ def looks(words: str) -> Iterator[list[str]]:
         sa.event.remove(sa.Engine, "before_cursor_execute", note)
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "Many pollers of one server do not starve each other, and a sample is shared only where it is as safe as an own "
+    "one",
+)
 @pytest.mark.parametrize("name", ["postgres", "mariadb"])
 def test_pollers_of_one_server_share_a_sample(
     name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -47,6 +47,11 @@ def role(postgres_db: str) -> Iterator[str]:
     execute(postgres_db, f"drop owned by {name}", f"drop role {name}")
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "`cursor_time_zone` is the zone in which the database stamps a column without one; with another, nothing is "
+    "delivered",
+)
 def test_a_database_in_another_zone_is_refused_at_the_first_page(postgres_db: str) -> None:
     make(in_new_york(postgres_db), f"{NAIVE} default now()")
     execute(postgres_db, "insert into stamped values (1)")

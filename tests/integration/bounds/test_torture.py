@@ -62,6 +62,7 @@ def spared_where_nothing_waits(plan: Plan, under: str) -> None:
     assert found.counted < found.polls, "and then rows came"
 
 
+@pytest.mark.guarantee("Rows that commit late", "The bound skips no row, and delivers none twice")
 @pytest.mark.parametrize(
     ("bound", "beside"), [("exact", 2), pytest.param("observed-strict", 0, marks=pytest.mark.soak)]
 )

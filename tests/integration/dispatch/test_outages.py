@@ -37,6 +37,11 @@ class OneDatabase(Told):
         return answers
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "An outage of one database, and tables that are locked, leave workers and looks for other pollers (`[functions] "
+    'mode = "queue"`)',
+)
 def test_an_outage_sends_few_messages_and_each_poller_in_turn(shop: Make) -> None:
     """Every message of these occupies a worker for as long as a connection takes to fail."""
     database = OneDatabase()

@@ -20,6 +20,11 @@ def requests(azurite: Azurite, since: int, container: str) -> Counter[str]:
     return Counter("LIST" if "comp=list" in one.query else one.method for one in found)
 
 
+@pytest.mark.guarantee(
+    "Cost",
+    "A round of the dispatcher in which no poller has rows costs one LIST, and no read or write of a document; "
+    "nothing is inspected",
+)
 def test_an_idle_round_of_many_pollers_is_one_list_request(shop: Make, azurite: Azurite, container: str) -> None:
     store = BlobStore.from_connection_string(azurite.connection_string, container)
     many = shop(25, store=store)

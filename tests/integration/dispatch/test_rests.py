@@ -55,6 +55,11 @@ def served(shop: Shop, dispatcher: Dispatcher, minutes: float = 3) -> None:
             tick(shop)
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "Rows that a tick leaves, for lack of time, because its process was killed, or in an outage, do not wait for the"
+    " schedule's next moment",
+)
 def test_rows_left_without_a_successor_come_within_minutes(shop: Make) -> None:
     """Its worker was killed between the commit that gave the lease back and the message."""
     many, dispatcher = nightly(shop)

@@ -204,6 +204,10 @@ def test_a_failed_call_is_repeated_when_its_time_has_come(shop: Make) -> None:
     assert [(one.poller, one.why) for one in many.round(dispatcher, after=60).sent] == [("p0", "waits")]
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "Nothing waits for the message of a killed worker: its rows are back within the lease's time and margin",
+)
 def test_a_killed_workers_rows_come_back_when_its_lease_ends(shop: Make) -> None:
     many = shop(1, schedule="0 0 2 * * *")
     dispatcher = many.started()

@@ -229,6 +229,10 @@ def test_two_dispatchers_do_not_disturb_each_other() -> None:
     assert other.keep(at(2)), "as it is known then"
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A dispatcher that starts knows which moments of long schedules were not served",
+)
 @settings(max_examples=60, deadline=None)
 @given(
     steps=st.lists(st.tuples(st.integers(1, 9 * 3600), st.booleans(), st.booleans()), max_size=30),

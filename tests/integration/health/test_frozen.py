@@ -36,6 +36,7 @@ def test_health_turns_in_time_and_back(tmp_path: Path, option: str, limit: float
     assert shop.ask().healthy
 
 
+@pytest.mark.guarantee("Never silently dead", "Clocks that differ change nothing of it")
 def test_the_process_that_asks_may_have_any_clock(tmp_path: Path) -> None:
     """The store's clock counts, and the age of rows by the database's."""
     shop = Shop(tmp_path)
@@ -141,6 +142,7 @@ def test_one_pollers_trouble_hides_no_other(tmp_path: Path) -> None:
     assert "CANARY" not in found.model_dump_json()
 
 
+@pytest.mark.guarantee("Never silently dead", "Health shows and keeps no row, key, cursor, address or setting")
 def test_no_row_and_no_key_is_shown_or_kept(tmp_path: Path) -> None:
     shop = Shop(tmp_path, table("orders", poller='on_poison = "halt"\nmax_attempts = 1\nretry_backoff = "1ms"'))
     for number in (777_001, 777_002):
@@ -180,6 +182,12 @@ def test_a_store_that_is_away_makes_all_unhealthy(tmp_path: Path) -> None:
     assert shop.app.health().healthy
 
 
+@pytest.mark.guarantee(
+    "Never silently dead",
+    "While every timer is frozen and every worker dead, health says so within `max_lag` and 15 s, else within 5 "
+    "minutes, `lease_ttl` and 15 s, names the poller, and is right again when work goes on; also where only rows "
+    "that were set aside are left",
+)
 def test_rows_set_aside_that_no_worker_tries_are_found(tmp_path: Path) -> None:
     """They are past the checkpoint, so the table shows none that waits."""
     shop = Shop(tmp_path, table("orders", poller='on_poison = "quarantine"\nmax_attempts = 2\nretry_backoff = "1s"'))

@@ -103,6 +103,11 @@ def test_hostile_texts_run_nothing_and_break_nothing(name: str, browser: Browser
         is_quiet(seen, server)
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "A key that opens the status page is in no link, no request's address, no storage; one that came in the address "
+    "leaves it at once",
+)
 def test_a_key_opens_the_page_and_is_kept_nowhere(browser: Browser) -> None:
     with serve(busy_shop(), TOKEN) as server, watched(browser, viewport=PHONE) as seen:
         page = seen.page
@@ -149,6 +154,11 @@ def test_a_key_in_the_address_is_gone_at_once(browser: Browser) -> None:
         assert seen.complaints == []
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "The status page works on a phone, in the dark, with a keyboard, and without scripts where no key is needed; it "
+    "asks no other host for anything",
+)
 def test_it_is_readable_on_a_phone_and_a_desk_in_every_light(browser: Browser) -> None:
     grounds = set()
     with serve(busy_shop()) as server, watched(browser) as seen:

@@ -190,6 +190,10 @@ def foreign_page(mine: Shop) -> Iterator[str]:
         server.server_close()
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "In a browser a page of another port changes nothing, and the key for changes is kept nowhere",
+)
 def test_a_page_of_another_port_changes_nothing_with_all_it_has(browser: Browser, tmp_path: Path) -> None:
     """Not even with the key and a token of the very session: those it cannot know."""
     with shop(tmp_path) as mine, watched(browser) as seen, foreign_page(mine) as evil:

@@ -30,6 +30,11 @@ def mine(tmp_path: Path) -> Iterator[Shop]:
         yield opened
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "A change over HTTP is the console's, with its refusals, and names its caller in the trail; without a key for "
+    "changes there is none",
+)
 def test_a_page_pauses_and_resumes_and_the_trail_says_who(mine: Shop) -> None:
     paused = mine.change("pause", by=" ana\n ", reason="a migration")
 
@@ -296,6 +301,7 @@ def test_who_asks_is_one_line_and_keeps_the_address_it_came_from(mine: Shop) -> 
     assert len(by) < 300
 
 
+@pytest.mark.guarantee("Hostile and broken input", "A change has a name that people can see")
 @pytest.mark.parametrize("by", ["", " \n", "\u200b", "\u2060\ufeff \u00ad", "\u3164", "\u2800\u115f"])
 def test_an_invisible_name_is_refused(mine: Shop, by: str) -> None:
     before = mine.document()

@@ -49,6 +49,11 @@ def crowd(*servers: HttpServer) -> set[int]:
         return set(callers.map(lambda n: ask(servers[n % len(servers)]).status, range(100)))
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "A hundred callers of a process cost one look at the databases in 10 seconds, and dead workers are 503 within "
+    "`max_lag` and 10 seconds",
+)
 def test_a_hundred_callers_cost_one_look_in_10_seconds(tmp_path: Path) -> None:
     """Of each process: what another found is not believed."""
     shop = Shop(tmp_path)
@@ -98,6 +103,11 @@ def test_pages_tell_ages_by_the_stores_clock(ahead: float, tmp_path: Path) -> No
         assert ">2 min ago</time>" in page
 
 
+@pytest.mark.guarantee(
+    "Never silently dead",
+    "A hundred callers of a process cost one look at the databases; no result is read back from the store, and an "
+    "idle look writes nothing",
+)
 def test_a_crowd_starts_a_thread_for_a_look_and_not_for_a_caller(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     before, most = threading.active_count(), [0]

@@ -57,6 +57,11 @@ REFUSED: dict[str, tuple[dict[str, str | None], int]] = {
 }
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "Nothing that a foreign page can send changes anything: no form, no script, no replayed token, no name that "
+    "leads here",
+)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_another_page_can_send_changes_nothing(case: str, there: Shop) -> None:
     headers, status = REFUSED[case]
@@ -219,6 +224,7 @@ def test_only_post_is_there_and_without_a_key_for_changes_nothing(tmp_path: Path
         assert [one["kind"] for one in closed.audit()] == ["created"]
 
 
+@pytest.mark.guarantee("Hostile and broken input", "Looking changes nothing, whatever is asked")
 def test_looking_writes_nothing_but_what_looks_remember(there: Shop) -> None:
     store = there.app.store
     written: list[str] = []

@@ -59,6 +59,11 @@ def test_200_pollers_are_one_page_and_201_are_two() -> None:
     assert b"201 to 201 of 201" in second.body
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "Every poller is on one page of the list, the worst first, whatever their number; a query that cannot be meant "
+    "is refused before any look, and is nowhere shown but as text",
+)
 def test_450_pollers_are_each_on_one_page_the_worst_first() -> None:
     shop = many(450, sick=3)
     with serve(shop) as server:
@@ -173,6 +178,10 @@ def test_a_hostile_search_is_shown_as_text(text: str) -> None:
         assert re.fullmatch(r"dashboard(\?[\w=&;%.+*-]*)?", link), link
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "The status page names of an error its class alone, also if a document holds another text in its place",
+)
 def test_a_poller_that_fails_names_its_errors_class_alone() -> None:
     private: dict[str, Any] = {"error_text": "Jane Doe has no address", "row": "id=777", "row_key": ("id=777",)}
     facts = {"orders": "AddressUnknown", "parcels": "Jane Doe has no address", "refunds": "http.client.HTTPException"}

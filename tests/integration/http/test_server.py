@@ -155,6 +155,10 @@ MALFORMED: dict[str, tuple[bytes, int]] = {
 }
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "No request brings the endpoints down, learns a name, or holds up a poller",
+)
 @pytest.mark.parametrize("case", MALFORMED)
 def test_bad_input_is_a_plain_refusal(case: str, server: HttpServer, asked: Asked) -> None:
     data, status = MALFORMED[case]

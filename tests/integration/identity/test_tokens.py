@@ -41,6 +41,11 @@ def source_of(url: str, **options: Any) -> SqlSource:
     return orders(url, identity="ORDERS_DB", **options)
 
 
+@pytest.mark.guarantee(
+    "Who may see and do what",
+    "With `identity` each connection takes the token of its moment, and none is kept or shown; a refused one is an "
+    "outage",
+)
 def test_each_connection_takes_the_token_of_its_moment(table: str, server: TokenServer, issuer: Issuer) -> None:
     with closing(source_of(table)) as source:
         first = source.page(None, 10)

@@ -66,6 +66,11 @@ def rewrite(world: World, **lease: Any) -> None:
     world.change(lambda state: state.model_copy(update={"lease": state.lease.model_copy(update=lease)}))
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A broken lease is kept for one ttl, whatever the document says; a worker's lease is never mistaken for an "
+    "operator's hold",
+)
 @pytest.mark.parametrize(
     "lease",
     [

@@ -61,6 +61,11 @@ def requests(azurite: Azurite, container: str, work: Callable[[], object]) -> li
     return [f"{one.method} {one.path}" for one in azurite.requests()[before:]]
 
 
+@pytest.mark.guarantee(
+    "Who may see and do what",
+    "`status` and `check` of many pollers ask what is true of a server or a container once, and one database that "
+    "hangs holds up no other",
+)
 def test_a_check_asks_the_container_once(app: App, azurite: Azurite, container: str) -> None:
     seen = requests(azurite, container, app.check)
     documents = [one for one in seen if one.startswith("GET") and "/state/many/" in one]

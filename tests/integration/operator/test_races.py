@@ -95,6 +95,7 @@ def operator(store: StateStore) -> Operator:
     )
 
 
+@pytest.mark.guarantee("One worker at a time", "An operator's change is never lost, undone or kept out")
 def test_a_reset_is_before_or_after_a_commit_and_never_mixed(
     open_store: Callable[[], StateStore], tmp_path: Path
 ) -> None:

@@ -154,6 +154,10 @@ def typed(type_: Any, id_: int, value: Any, token: int = 1) -> Batch:
     return arrow_batch([{"id": id_, "n": value}], schema, fencing_token=token)
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A Parquet column that becomes wider goes on, and one whose type no longer fits goes on under another `path`",
+)
 @pytest.mark.parametrize(
     ("narrow", "wide", "value"),
     [(pa.int32(), pa.int64(), 5_000_000_000), (pa.int16(), pa.int32(), 70_000), (pa.float32(), pa.float64(), 0.1)],

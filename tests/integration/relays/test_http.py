@@ -82,6 +82,11 @@ def test_a_large_batch_is_divided_and_a_large_row_rejected(endpoint: Endpoint) -
     assert "max_request is 300" in result.rejected[0].text
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "An outage of a relay's target is not the fault of a row, and a target's own `Retry-After` is followed within "
+    "bounds",
+)
 def test_an_outage_is_no_rows_fault(endpoint: Endpoint) -> None:
     for status in (0, 408, 425, 429, 500, 503, 599):
         endpoint.answers = [Answer(status)]
@@ -103,6 +108,11 @@ DRIPS = (
 )
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "No endpoint of the relay `http` holds a tick beyond its `timeout`, and one that is too slow for a batch gets "
+    "smaller ones",
+)
 def test_an_answer_that_drips_ends_at_the_timeout(endpoint: Endpoint) -> None:
     """Each byte comes long before the timeout; the answer as a whole does not."""
     for begin in DRIPS:
@@ -286,6 +296,10 @@ def test_a_lost_lease_ends_it_between_two_requests(endpoint: Endpoint) -> None:
     assert endpoint.requests == []
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "No secret of a relay's settings is shown, and none leaves this machine over plain HTTP",
+)
 def test_secrets_come_from_variables_and_are_shown_nowhere(
     endpoint: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:

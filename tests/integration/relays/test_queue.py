@@ -68,6 +68,11 @@ def test_chosen_columns_have_the_names_of_the_target(queue: Queue) -> None:
     assert sorted(one["row"]["order"] for one in queue.taken()) == [0, 1]
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A relay to a queue, Service Bus or Event Hubs gives a row the same id in each delivery, rejects only the row "
+    "that is too large, and takes no outage of the target for the fault of a row",
+)
 def test_a_second_delivery_has_the_same_ids(queue: Queue) -> None:
     relay = queue.relay()
     relay(numbered(2))

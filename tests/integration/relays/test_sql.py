@@ -343,6 +343,10 @@ UNFIT = {
 }
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A table that cannot take the rows of the relay `sql` is found by `poller check`, and is not an outage",
+)
 @pytest.mark.parametrize("what", UNFIT)
 def test_a_table_that_takes_no_row_is_found_by_check(
     what: str, databases: dict[str, Engine], request: pytest.FixtureRequest
@@ -558,6 +562,10 @@ def test_a_statement_that_takes_too_long_is_a_failure(slow: Engine) -> None:
     write.close()
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A row that takes too long in the target of the relay `sql` holds up no other for ever",
+)
 def test_a_row_that_takes_too_long_holds_up_no_other(slow: Engine, tmp_path: Path) -> None:
     source = f"sqlite:///{tmp_path}/source.db"
     engine = create_engine(source)

@@ -132,6 +132,11 @@ def table_of(url: str) -> dict[str, list[Any]]:
         engine.dispose()
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "JSON and intervals go through the relay `sql` as their database wrote them, also from a record of a row that "
+    "waited; what a column cannot hold is refused by name",
+)
 def test_json_arrives_as_it_was_written(source: str, target: Engine) -> None:
     wanted = table_of(source)
     for way, (read, handed) in WAYS.items():

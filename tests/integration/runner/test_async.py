@@ -21,6 +21,7 @@ from tests.integration.runner.fakes import World, Worlds, cursor_of, row
 from tests.integration.runner.wire import lost_before, preceded
 
 
+@pytest.mark.guarantee("Delivery", "A handler is done when the awaitable that it returned is done")
 def test_an_async_handler_is_awaited_before_its_batch_is_committed(worlds: Worlds) -> None:
     world = worlds(rows=15)
     order: list[str] = []

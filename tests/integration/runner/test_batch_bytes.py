@@ -26,6 +26,7 @@ def batches(world: World) -> list[list[int]]:
     return [seen.rows for seen in world.seen]
 
 
+@pytest.mark.guarantee("Rows that commit late", "No batch is larger than `batch_bytes`, but one of a single row")
 def test_a_batch_ends_before_the_row_that_makes_it_too_large(worlds: Worlds) -> None:
     world = worlds(batch_bytes="10KB")
     texts(world, 4000, 4000, 4000, 50_000, 10, 10)

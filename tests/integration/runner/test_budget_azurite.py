@@ -77,6 +77,7 @@ def counted(azurite: Azurite, container: str, sqlite_url: str, monkeypatch: pyte
     database.dispose()
 
 
+@pytest.mark.guarantee("Cost", "An idle poll is one conditional GET; N batches are one GET and N + 1 PUTs")
 def test_an_idle_tick_is_one_get_and_no_put(counted: Counted) -> None:
     assert counted.tick() == "idle"
     assert counted.proxy.counts() == {"GET": 1}

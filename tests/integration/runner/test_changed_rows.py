@@ -38,6 +38,7 @@ def recorded(world: World) -> list[dict[str, object]]:
     return [json.loads(one.body)["row"] for one in found if isinstance(one, Found)]
 
 
+@pytest.mark.guarantee("Delivery", "What a handler changes in its rows is neither handed over again nor recorded")
 @pytest.mark.parametrize("mode", ["block", "quarantine"])
 def test_halves_get_rows_as_they_were_read(worlds: Worlds, mode: str) -> None:
     world = rows_with_lists(worlds, mode)

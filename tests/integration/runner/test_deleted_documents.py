@@ -27,6 +27,7 @@ def trail(world: World) -> list[dict[str, Any]]:
 # --- the trace
 
 
+@pytest.mark.guarantee("One worker at a time", "If nothing at all is left of a poller, its new beginning is reported")
 @pytest.mark.parametrize("rows", [0, 5])
 def test_a_first_document_leaves_a_trace_and_an_event(worlds: Worlds, rows: int) -> None:
     world = worlds(rows=rows)
@@ -136,6 +137,11 @@ def quiet(world: World, outcome: str) -> Callable[[], str]:
     return lambda: world.tick().outcome
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "No rule on the last modification picks out a poller because it is quiet, as long as a process or the dispatcher"
+    " looks at it",
+)
 @pytest.mark.parametrize("outcome", ["idle", "paused", "halted", "backing_off"])
 def test_a_quiet_document_is_written_once_more_each_week(worlds: Worlds, outcome: str) -> None:
     world = worlds(rows=2)

@@ -41,6 +41,7 @@ def resumed(state: State) -> State:
 # --- one failure
 
 
+@pytest.mark.guarantee("Delivery", "A failed handler does not move the checkpoint, and the batch is delivered again")
 def test_a_failure_moves_nothing_and_releases_by_one_write(worlds: Worlds) -> None:
     world = worlds(rows=25)
     world.tick()
@@ -149,6 +150,7 @@ def test_an_error_is_kept_as_one_bounded_line_without_secrets(worlds: Worlds, ca
     assert SECRET not in everything
 
 
+@pytest.mark.guarantee("Hostile and broken input", "With `error_text = false` no error shows what a row holds")
 def test_with_error_text_off_only_the_type_is_kept_or_logged(worlds: Worlds, caplog: pytest.LogCaptureFixture) -> None:
     world = worlds(rows=5, error_text=False)
     with caplog.at_level(logging.DEBUG):

@@ -56,6 +56,11 @@ def run(folder: Path, asked: dict[str, Any]) -> list[dict[str, Any]]:
     return lines
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "After a fork parent and children share no connection, no lock and no lease; a copy of a handler that was "
+    "running commits nothing",
+)
 @pytest.mark.parametrize(
     "kind", ["blob", *(pytest.param(one, marks=pytest.mark.soak) for one in ("table", "sql", "sqlite"))]
 )

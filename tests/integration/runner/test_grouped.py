@@ -83,6 +83,11 @@ def test_what_is_done_does_not_wait_for_a_call_that_takes_long(worlds: Worlds) -
     assert stood == [6, 13]
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "With `max_uncommitted = 4` nothing counts that was not written, and a crash repeats at most `max_uncommitted` "
+    "batches",
+)
 def test_no_more_is_begun_than_may_be_repeated(worlds: Worlds) -> None:
     world = grouped(worlds, 20, max_uncommitted=3)
     handle, seen = watching(world)
@@ -202,6 +207,11 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "A call that fails while commits are on their way takes none of them back, and no commit follows one that the "
+    "store refused",
+)
 @pytest.mark.parametrize("names", [False, True], ids=["raises", "names it"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("bad", [2, 4, 5, 6])

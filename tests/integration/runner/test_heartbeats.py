@@ -26,6 +26,7 @@ TTL, MARGIN = 60.0, 5.0
 # --- heartbeats
 
 
+@pytest.mark.guarantee("One worker at a time", "A handler longer than the lease keeps it")
 def test_a_handler_longer_than_three_ttls_keeps_its_lease(worlds: Worlds) -> None:
     world = worlds(rows=5)
     other, results = world.another(), []
@@ -112,6 +113,7 @@ def test_a_heartbeat_that_fails_is_sent_again_and_nothing_is_lost(worlds: Worlds
     assert world.tick(handle).outcome == "delivered"
 
 
+@pytest.mark.guarantee("One worker at a time", "A hung handler or query does not hold its poller for ever")
 def test_a_hung_handler_is_named_and_then_outlived(worlds: Worlds) -> None:
     world = worlds(rows=5, handler_timeout="100s")
     other, when = world.another(), []

@@ -16,6 +16,10 @@ from tests.integration.runner.fakes import Worlds, raising
 from tests.support.hostile import Hostile
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "Whatever a handler raises or closes, its batch counts as started, and the loop continues",
+)
 def test_what_is_counted_is_what_was_handed_over(worlds: Worlds) -> None:
     """Rows are a tuple: a handler that took them out one by one had "0 rows" reported."""
     world = worlds(rows=5).begun()

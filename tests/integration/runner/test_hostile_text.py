@@ -22,6 +22,10 @@ HOSTILE = f"{FORGED}\r\x1b[2J\x9b2J\x7f\u2028\u2029\u202e\u2066\x00\x85\x0b\ufef
 NOW = datetime(2026, 4, 7, tzinfo=UTC)
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "Text in a row, a name or an error starts no new line and controls no terminal",
+)
 @given(st.text(st.characters(), max_size=60) | st.just(HOSTILE))
 def test_any_text_becomes_printable_and_stays_so(text: str) -> None:
     assert escape(text).isprintable()

@@ -56,6 +56,11 @@ def fails_second(world: World) -> Callable[[Batch], None]:
     return handle
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "Ctrl-C in a tick leaves no thread behind that uses the source: `KeyboardInterrupt` is raised once the page that"
+    " is being read is there, however often it is pressed",
+)
 @pytest.mark.parametrize("times", [1, 2, 4])
 @pytest.mark.parametrize("waits", ["for the next page", "to end"])
 def test_ctrl_c_leaves_no_second_thread_on_the_source(

@@ -16,6 +16,11 @@ from tests.integration.runner.fakes import Worlds
 from tests.integration.runner.laned import LANES, lane_of, laned
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "With `concurrency` at most `max_uncommitted` batches are begun beyond the last commit, `batch_bytes` cuts each "
+    "of them, and a fenced sink learns their places",
+)
 def test_no_more_is_begun_than_may_be_repeated(worlds: Worlds) -> None:
     """While a lane is slow, the others go on until so many batches would come again."""
     world = laned(worlds, 200, batch_size=1, max_uncommitted=12)

@@ -51,6 +51,11 @@ ENDS: dict[str, tuple[dict[str, Any], Callable[[Laned], dict[str, Any]]]] = {
 }
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "With `concurrency` a tick that ends gives its lease back once all lanes have finished what they have, and what "
+    "is done does not come again, in another process either",
+)
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("mode", ["block", "quarantine"])
 def test_what_is_done_when_a_tick_ends_is_done(worlds: Worlds, how: str, mode: str) -> None:

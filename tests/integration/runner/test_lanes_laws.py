@@ -65,6 +65,11 @@ def test_a_row_left_before_one_that_is_listed_comes_again(worlds: Worlds) -> Non
     assert {number for number, _ in world.done} == set(range(1, 31)) - {second}
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "While a batch or row fails, or after an owner was killed, one batch is tried before any lane goes on; a row "
+    "that a lane left is not done because one behind it is listed; no batch of a lane has two versions of a row",
+)
 @pytest.mark.parametrize("mode", ["block", "halt", "quarantine"])
 def test_while_a_batch_fails_nothing_behind_it_begins(worlds: Worlds, mode: str) -> None:
     """The lanes finish what they have when a call fails. After that one batch is tried, and no lane goes on."""

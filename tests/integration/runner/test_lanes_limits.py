@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from poller.handler.batch import Batch
 from poller.observability import HandlerTimedOut, LeaseLostEvent, QueryTimedOut
 from tests.integration.runner.fakes import Worlds
@@ -12,6 +14,10 @@ from tests.integration.runner.laned import laned
 LONG: dict[str, Any] = {"tick_timeout": "60m", "handler_timeout": "30s", "lease_ttl": "15s"}
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "With `concurrency` each call has its own limit, and a page that never ends is noticed",
+)
 def test_a_long_tick_of_short_calls_keeps_its_lease(worlds: Worlds) -> None:
     """The page that was read before them took no longer than it may."""
     world = laned(worlds, 200, batch_size=1, on_poison="quarantine", **LONG)

@@ -27,6 +27,10 @@ def _cancelled(world: Laned) -> None:
     world.world.cancel()
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "With `concurrency` a lost lease, an operator's `cancel` or a call that takes too long ends all lanes",
+)
 @pytest.mark.parametrize("how", [_taken, _down, _cancelled])
 def test_each_lane_is_told_and_nothing_more_is_committed(worlds: Worlds, how: Any) -> None:
     world = laned(worlds, 60, **SHORT)

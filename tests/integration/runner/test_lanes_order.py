@@ -3,11 +3,18 @@ the low watermark."""
 
 from __future__ import annotations
 
+import pytest
+
 from poller.handler.batch import Batch
 from tests.integration.runner.fakes import Worlds
 from tests.integration.runner.laned import LANES, customer_in, laned, moved
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "With `concurrency` the order of each ordering key is kept, and no version of a row overtakes an older one, "
+    "whatever its key",
+)
 def test_each_ordering_key_is_handled_in_order(worlds: Worlds) -> None:
     world = laned(worlds, 300, customers=12, batch_size=7)
     pauses = {number: (number * 7 % 11) / 5 for number in range(1, 301)}
@@ -61,6 +68,11 @@ def test_a_row_that_is_left_comes_although_its_key_changes(worlds: Worlds) -> No
     assert world.world.state.delivery.lanes is None
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "With `concurrency` the checkpoint passes no row that is not done, and what is done does not come again after a "
+    "failure",
+)
 def test_the_checkpoint_waits_for_the_slowest_lane(worlds: Worlds) -> None:
     world = laned(worlds, 60)
     stood: list[int] = []

@@ -56,6 +56,11 @@ def drained(poller: Poller, handler: Any, ticks: int = 20) -> list[str]:
     return [poller.tick(handler).outcome for _ in range(ticks)]
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "With `concurrency` handlers run side by side: plain ones on a thread each, async ones on one event loop, with "
+    '`isolation = "process"` in a process each that is ended alone',
+)
 def test_handlers_run_side_by_side(url: str) -> None:
     together, threads = threading.Barrier(LANES), set[int]()
 

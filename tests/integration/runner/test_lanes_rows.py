@@ -23,6 +23,11 @@ def failing(number: int, how: str) -> Any:
     return then
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "With `concurrency` a row that is named as failed is listed before it is passed, and rows that fail again starve"
+    " no others",
+)
 @pytest.mark.parametrize("how", ["fail", "reject"])
 def test_a_row_that_is_named_is_listed_before_it_is_passed(worlds: Worlds, how: str) -> None:
     """Another lane goes on meanwhile, and its end may be the last thing that is written."""

@@ -35,6 +35,10 @@ def test_a_live_lease_is_respected_without_a_write_or_a_query(worlds: Worlds) ->
     assert (result.rows, world.delivered) == (0, [])
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A released lease is taken at once; a drain commits and releases in one write",
+)
 def test_a_released_lease_is_taken_at_once_by_whoever_comes(worlds: Worlds) -> None:
     world = worlds(rows=5)
     world.tick()

@@ -46,6 +46,11 @@ def set_aside(worlds: Worlds, **options: Any) -> tuple[World, Calls]:
     return world, calls
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A tick makes at most `max_batches_per_tick` calls of the handler, and with any limit rows aside and new rows "
+    "both come",
+)
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("works", [True, False], ids=["they work", "they fail"])
 @pytest.mark.parametrize("limit", [1, 3])

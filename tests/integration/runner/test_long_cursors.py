@@ -22,6 +22,10 @@ def rows_with_long_keys(worlds: Worlds, mode: str, key: str, *, rows: int, size:
     return world
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "However long the keys of failing rows are, the state document can be written: a row that no longer fits blocks",
+)
 @pytest.mark.parametrize("mode", ["block", "quarantine"])
 @pytest.mark.parametrize("key", LONG)
 def test_failing_rows_with_the_longest_keys_block(worlds: Worlds, key: str, mode: str) -> None:
@@ -57,6 +61,11 @@ def test_a_report_names_no_more_rows_than_can_be_listed(worlds: Worlds) -> None:
     assert (len(world.delivered), world.state.aside) == (50, ())
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "With `concurrency` every document fits whatever its lanes report, with keys of up to 100,000 bytes, so what is "
+    "done does not come again",
+)
 @pytest.mark.parametrize(
     ("length", "rows", "size", "slow"),
     [

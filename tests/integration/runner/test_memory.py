@@ -69,6 +69,11 @@ def pages(number: int) -> int:
     return number * (PAGE + 1)
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "Memory is bounded by options: a slow handler on a deep table holds no more rows than "
+    "[performance.md](performance.md) says",
+)
 @pytest.mark.parametrize(
     ("options", "most"),
     [

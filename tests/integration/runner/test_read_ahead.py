@@ -23,6 +23,7 @@ def pages(world: World) -> list[int]:
     ]
 
 
+@pytest.mark.guarantee("Rows that commit late", "What is read ahead is delivered as if it was read then, or read again")
 def test_one_page_serves_several_batches(worlds: Worlds) -> None:
     world = worlds(rows=70, page_size=30)
     result = world.tick()
@@ -160,6 +161,13 @@ def _ages(world: Laned) -> list[float]:
     return [call.begin - row["read"] for call in world.calls for row in call.batch.rows]
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "No call begins with a row that was read more than 5 s before, with any number of lanes, however long the "
+    "handler, the lease, a record or a commit takes: a row that was changed, superseded or deleted earlier comes as "
+    "it is then, or not at all. If the process is held up, the 5 s count from when it goes on; the start of a child "
+    "process counts as part of the call, and rows that were set aside come from their records",
+)
 @pytest.mark.parametrize("keyed", [0, 20], ids=["by the key columns", "by a column"])
 @pytest.mark.parametrize("lanes", [1, 2, 5])
 def test_no_row_is_handed_over_long_after_it_was_read(worlds: Worlds, lanes: int, keyed: int) -> None:

@@ -68,6 +68,7 @@ def test_unknown_fields_survive_whole_ticks(worlds: Worlds) -> None:
 # --- another source
 
 
+@pytest.mark.guarantee("One worker at a time", "A checkpoint is not continued on another table")
 def test_a_changed_source_runs_nothing_and_shows_each_field(worlds: Worlds) -> None:
     world = worlds(rows=5)
     world.tick()
@@ -157,6 +158,7 @@ def test_a_document_that_appears_before_its_creation_is_read_first(worlds: World
 # --- a deleted document
 
 
+@pytest.mark.guarantee("One worker at a time", "A deleted or replaced document is not silently replaced by a new one")
 def test_a_document_that_this_process_has_seen_is_not_begun_anew(worlds: Worlds) -> None:
     world = worlds(rows=5)
     world.tick()

@@ -19,6 +19,10 @@ from tests.integration.runner.fakes import LONGEST_WAIT, World, Worlds, add, row
 from tests.integration.runner.laned import laned
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A row whose record a newer version wrote waits for that version, and is not quarantined meanwhile",
+)
 def test_a_record_of_a_newer_version_is_waited_for(worlds: Worlds) -> None:
     """In a roll-out: the other version can hand the row over, so it is no fault of the row."""
     world = worlds(rows=3, on_poison="quarantine", max_attempts=2).begun()
@@ -78,6 +82,11 @@ def without_record(world: World, id_: str, error: StoreError) -> Callable[[], No
     return back
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "One record that the store does not give out or take (archive tier, a foreign lease, permissions) holds up the "
+    "rows of its ordering key only, and counts as no failure of the row; a row is never passed without its record",
+)
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("error", UNREAD)
 def test_a_record_that_cannot_be_read_holds_up_its_key_only(worlds: Worlds, error: str, lanes: int) -> None:

@@ -13,6 +13,7 @@ from tests.integration.runner.fakes import World
 BAD = 9
 
 
+@pytest.mark.guarantee("Delivery", "Rows aside whose tries take long hold up no others")
 def test_slow_tries_of_bad_rows_hold_up_no_others(worlds: Callable[..., World]) -> None:
     """All of them together take longer than the longest delay: there is always one that is due."""
     world = worlds(rows=BAD + 9, batch_size=1, on_poison="quarantine", max_attempts=100)
@@ -49,6 +50,7 @@ def test_a_tick_with_time_for_one_slow_try_starves_no_rows(worlds: Callable[...,
     assert sorted(done) == list(range(BAD + 1, BAD + 10))
 
 
+@pytest.mark.guarantee("Delivery", "A tick ends although a row aside is due again after each try")
 @pytest.mark.parametrize("why", [ValueError("bad"), RetryLater("down", after="1s")], ids=["fails", "later"])
 def test_a_tick_ends_although_a_row_is_due_again_after_each_try(worlds: Callable[..., World], why: Exception) -> None:
     """Its pause is shorter than its call. It is tried again after a batch; with no other row left the tick is over."""

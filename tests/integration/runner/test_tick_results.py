@@ -186,6 +186,10 @@ def test_stamps_in_the_document_are_by_the_stores_clock(worlds: Worlds) -> None:
 # --- what commits write into the document for people who look
 
 
+@pytest.mark.guarantee(
+    "Cost",
+    "What the document keeps for people to look at costs no request, counts rows once, and can stop no poller",
+)
 def test_rows_that_landed_are_counted_once(worlds: Worlds) -> None:
     for options in ({}, {"max_uncommitted": 4}, {"concurrency": 2}):
         world = settled(worlds(rows=10, batch_size=10, **options))

@@ -70,6 +70,10 @@ def _hold(site: Site, seeds: range, mode: str) -> None:
     assert most == MODES[mode].lanes
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "With a fenced sink rows that were set aside, tried again or outlived reach the target once",
+)
 @pytest.mark.parametrize(("site", "mode"), LONGER, indirect=["site"])
 def test_rows_aside_come_back_to_the_target_once(site: Site, mode: str) -> None:
     _hold(site, range(3, 7 if MODES[mode].lanes == 1 else 11), mode)

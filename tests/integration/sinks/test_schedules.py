@@ -122,6 +122,10 @@ def hold(site: Site, concurrency: int, seeds: range) -> None:
         assert failures, "somebody was in the way of another"
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "Into a SQL target with `fenced` each row counts once: none missing, none twice, none older than its source",
+)
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_the_target_is_the_source(site: Site, concurrency: int) -> None:
     hold(site, concurrency, range(2))

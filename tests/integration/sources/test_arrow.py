@@ -112,6 +112,11 @@ def shown(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [repr(row) for row in rows]
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    'With `format = "arrow"` rows, cursors and keys are those of `rows`, whichever way a page comes: a poller may '
+    "change its format at any row",
+)
 @each(("size", "zone"), [(1200, "UTC"), (1200, "America/St_Johns"), (70, "Europe/Berlin")])
 def test_rows_and_keys_are_those_of_the_format_rows(things: str, size: int, zone: str) -> None:
     """By ADBC and by psycopg."""
@@ -239,6 +244,7 @@ def test_hostile_texts_of_a_checkpoint_stay_texts(postgres_db: str, monkeypatch:
         assert len(arrow.page(None, 100).rows) == len(names)
 
 
+@pytest.mark.guarantee("Delivery", "A table is read on the bound's server, and no text of a checkpoint becomes SQL")
 def test_rows_of_another_server_are_not_used(
     things: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -19,6 +19,10 @@ def _insert(url: str) -> None:
     execute(url, f"insert into orders values (:id, {STAMP})", rows=[{"id": key} for key in KEYS])
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "A text key leads back to its row, whatever character set the URL names",
+)
 @each(
     "options",
     [

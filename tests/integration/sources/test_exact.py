@@ -67,6 +67,11 @@ def typed(url: str, kind: str, stamps: Sequence[str]) -> None:
     execute(url, *(f"insert into orders values ({i}, '{stamp}')" for i, stamp in enumerate(stamps)))
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A cursor loses no digit, if the database writes its text or this process, from a value that the driver returns "
+    "exactly",
+)
 @each("zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Etc/GMT+12"])
 def test_instants_of_every_session_zone_on_postgresql(postgres_db: str, zone: str) -> None:
     typed(postgres_db, "timestamptz", INSTANTS)

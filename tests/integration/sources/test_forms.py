@@ -31,6 +31,10 @@ def _written(moment: datetime, zone: str, *, cut_off: bool = False) -> Iterator[
             yield f"{moment:%Y-%m-%dT%H:%M:%S}" + (f".{digits[:length]}" if length else "") + zone
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "SQLite: texts of one form sort as their times, and a row of another form near the cursor is refused, not skipped",
+)
 @pytest.mark.parametrize("zone", ZONES)
 def test_texts_of_one_form_sort_as_their_times(zone: str) -> None:
     texts = [(moment, text) for moment in MOMENTS for text in _written(moment, zone)]

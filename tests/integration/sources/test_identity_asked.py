@@ -107,6 +107,11 @@ def undescribed(shop: Shop) -> None:
     shop.store.write(DOCUMENT, json.dumps(document).encode(), if_tag=found.tag)
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A document with a fingerprint and without `source`, as the specification shows it, is continued on the source "
+    "of that fingerprint, and described from then on",
+)
 @pytest.mark.parametrize("database", ["postgresql", "sqlite"])
 def test_a_document_that_describes_no_source_is_continued(
     request: pytest.FixtureRequest, tmp_path: Path, database: str

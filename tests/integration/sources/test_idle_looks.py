@@ -55,6 +55,10 @@ def idle(any_db: str) -> Iterator[Idle]:
         yield Idle(any_db, source, ran)
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "A table that was idle is still read: no row that is there is taken for none",
+)
 def test_an_idle_look_reads_no_page_and_finds_the_next_row(idle: Idle) -> None:
     """Also one that waited, and if no count is asked for; a row without a cursor stops it."""
     assert (idle.look(), idle.pages) == ([], 0)

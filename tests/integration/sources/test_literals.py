@@ -12,6 +12,7 @@ from tests.support.cases import each
 HOSTILE = ["x'; DROP TABLE stamped; --", "x\\'; DROP TABLE stamped; --", "line\nfeed", "\u202egid\x1b[2J", "plain"]
 
 
+@pytest.mark.guarantee("Hostile and broken input", "SQL that is printed to be run does what it shows")
 @each("name", HOSTILE)
 def test_what_ends_a_prepared_transaction_ends_it_and_nothing_else(postgres_db: str, name: str) -> None:
     make(postgres_db)

@@ -59,6 +59,10 @@ def poller_of(url: str, shop: int, store: MemoryStore) -> Poller:
     return Poller(f"shop-{shop}", source=source, store=store, app_name="many", batch_size=3)
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "Hundreds of pollers of one process need a few connections to a database, and each reads as if it had its own",
+)
 @pytest.mark.soak
 def test_300_pollers_with_slow_handlers_need_4_connections(server: PostgresServer) -> None:
     """All handlers run at once; in the middle of it the server restarts."""

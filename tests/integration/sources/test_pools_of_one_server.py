@@ -31,6 +31,10 @@ def sources(stack: ExitStack, tenants: Tenants, **options: Any) -> list[SqlSourc
     return made
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "A server with more databases than it takes connections is read all the same, and others still get in",
+)
 def test_more_databases_than_connections_are_all_read(tenants: Tenants, stack: ExitStack) -> None:
     """And leave half of them to others."""
     made = sources(stack, tenants)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -185,6 +186,7 @@ def _fill(url: str, table: Table) -> list[tuple[int, str | None]]:
     return [(row.n, row.note) for row in found]
 
 
+@pytest.mark.guarantee("Delivery", "In order: by cursor, then key, each version of a row after the one before")
 @settings(
     max_examples=20,
     report_multiple_bugs=False,

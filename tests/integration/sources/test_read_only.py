@@ -27,6 +27,7 @@ def read(url: str, statement: str) -> Any:
         return connection.execute(sa.text(statement)).scalar_one()
 
 
+@pytest.mark.guarantee("Delivery", "The poller writes nothing into the source's database")
 def test_a_source_cannot_write_through_its_own_session(any_db: str) -> None:
     make_orders(any_db, STAMPS)
     with closing(orders(any_db, bound="auto")) as source:

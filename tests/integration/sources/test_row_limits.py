@@ -63,6 +63,7 @@ ALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.guarantee("Delivery", "A query does not hide rows: one that returns only some of them is refused at start")
 @each(("family", "query"), SOME)
 def test_a_query_that_takes_only_some_rows_is_refused(family: str, query: str) -> None:
     with pytest.raises(ConfigError, match="only some rows") as error:

@@ -43,6 +43,11 @@ def finding(source: SqlSource, check: str) -> Finding:
     return found
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "If every page reads rows that a filter leaves out, `check` says so, with the index that avoids it, and the lag "
+    "does not read them again",
+)
 def test_check_proposes_what_spares_the_rows_of_a_filter(filled: str) -> None:
     """None for a filter that most rows pass; for one that few or no rows pass an index that then serves it."""
     with closing(orders(filled, **FAILED | {"filter": "status <> 'failed'"})) as source:

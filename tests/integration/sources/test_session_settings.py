@@ -139,6 +139,11 @@ def texts_and_back(connection: Connection, kind: str) -> list[str]:
     return [row.text for row in found]
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "No text of a cursor or a key depends on a setting of the session: not on zone, style of dates and intervals, "
+    "digits, padding",
+)
 @pytest.mark.parametrize("zones", [ZONES, pytest.param(None, marks=pytest.mark.soak)], ids=["some", "all"])
 def test_no_text_of_a_time_depends_on_zone_or_style(postgres_db: str, zones: list[str] | None) -> None:
     engine = sa.create_engine(postgres_db, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")

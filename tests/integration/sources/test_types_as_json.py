@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from poller.sources import SqlSource
 from poller.sources.facts import read_columns, read_facts
 from poller.sources.inspection import Inspection
@@ -48,6 +50,11 @@ def test_types_survive_the_document_on_every_database(any_db: str) -> None:
     source.close()
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "Types in a state document that are no types never reach the database, and a message that is not ours is dropped"
+    " unread",
+)
 @each(
     "said",
     [

@@ -54,6 +54,8 @@ def _insert(key: int, values: list[str]) -> str:
     return f"insert into orders values ({key}, '2026-01-01', {literals})".replace(":", "\\:")
 
 
+@pytest.mark.guarantee("Rows that commit late", "A value that Python cannot hold blocks no table")
+@pytest.mark.guarantee("Delivery", "An interval of months is never read as days")
 def test_postgresqls_values_that_python_has_not_come_as_text(postgres_db: str) -> None:
     _every_type(postgres_db)
     with closing(orders(postgres_db)) as source:

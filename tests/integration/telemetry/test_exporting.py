@@ -140,6 +140,11 @@ def test_an_apps_own_provider_stays(folder: Path) -> None:
     assert set(found.bodies) == {"/v1/traces"}, "it has none for spans"
 
 
+@pytest.mark.guarantee(
+    "Never silently dead",
+    "Telemetry fails no poll: a collector that is away, a port that is taken, in Functions a missing extra; an "
+    "application's own provider stays, secrets stay out of the log, and nothing is imported that nothing asks for",
+)
 def test_a_collector_that_is_away_fails_no_poll(folder: Path) -> None:
     installed("opentelemetry.exporter.otlp.proto.http", "otlp")
     gone = f"http://me:hunter2@127.0.0.1:{free_port()}/?api_key=hunter2"

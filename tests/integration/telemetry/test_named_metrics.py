@@ -130,6 +130,7 @@ def test_a_round_that_failed_is_counted(tmp_path: Path, monkeypatch: pytest.Monk
     assert points("poller.dispatch.rounds")[failed] == before + 1
 
 
+@pytest.mark.guarantee("Never silently dead", "A worker that lost a poller to another does not go on reporting its lag")
 def test_a_gauge_forgets_what_another_worker_knows_better() -> None:
     """Else each of several workers reports for ever the lag that it saw last."""
     reader, clock = InMemoryMetricReader(), [0.0]

@@ -121,6 +121,12 @@ class Night:
         self._open.close()
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "Rows above a bound that an open transaction holds at a moment of a schedule with long pauses come when the "
+    "bound has passed them, not a moment later; a table with one long transaction after the other is not read all "
+    "day for it",
+)
 @pytest.mark.parametrize("cursor", [{}, INTEGER, XID8], ids=["times", "numbers", "transaction ids"])
 @pytest.mark.parametrize("below", [0, 1], ids=["no row below it", "a row below it"])
 def test_rows_above_an_open_transaction_come_when_it_has_ended(

@@ -150,6 +150,12 @@ def test_a_call_that_failed_at_two_is_made_again_in_seconds() -> None:
     assert at <= AT_TWO + 2
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A moment of a schedule with long pauses that was missed, because a process was down, the database or the store "
+    "was away, or a call failed, is made up for within minutes, in every mode, a poller's very first moment too; one"
+    " that was served, or passed while a person had paused the poller, is not",
+)
 def test_a_process_that_was_down_at_two_makes_up_for_it() -> None:
     shop = Shop().had_a_night()
     shop.comes()

@@ -218,6 +218,10 @@ def test_for_ever_outlives_a_database_that_is_away() -> None:
     assert shop.clock.passed == 1 + 2 + 4 + 8, "one second's schedule, and a pause that doubles"
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A poller that runs for ever outlives an outage of any length, and one poller's failure ends no other",
+)
 def test_a_database_may_be_away_for_days() -> None:
     shop, end = forever_after([AWAY] * 1100)
     assert end.error is None

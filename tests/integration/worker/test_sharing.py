@@ -94,6 +94,11 @@ def start(runtime: Dice) -> Callable[..., Process]:
 Start = Callable[..., Process]
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "Processes that run the same pollers share the looks; a hint that is wrong, old, garbage or unreadable keeps no "
+    "poller from being looked at",
+)
 def test_four_processes_look_little_more_than_one(runtime: Dice, start: Start) -> None:
     processes = [start() for _ in range(4)]
     runtime.sleep(60)

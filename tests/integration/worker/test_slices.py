@@ -83,6 +83,10 @@ def test_alone_a_tick_goes_on_beyond_its_slice() -> None:
     assert (shop.rows_of("big"), shop.tenures_of("big")) == (45, 1)
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A tick that gives its lease back for others loses no row and delivers at least one batch",
+)
 def test_until_idle_delivers_all_in_slices() -> None:
     shop = Shop()
     ends = shop.run(*(shop.poller(name, 35) for name in ("a", "b", "c")), mode="until_idle", slots=1)
@@ -331,6 +335,10 @@ def test_a_batch_in_hand_is_finished_before_the_end() -> None:
     assert shop.rows_of("slow") == 1
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "The alive file is young while the loop goes round and old when it does not, whatever handlers do",
+)
 def test_the_alive_file_is_young_while_the_loop_goes_round(tmp_path: Path) -> None:
     shop = Shop()
     alive = AliveFile(tmp_path / "alive", shop.clock)

@@ -63,6 +63,7 @@ def _sqlite(url: str, size: Size) -> None:
             assert "TEMP B-TREE" not in plan
 
 
+@pytest.mark.guarantee("Rows that commit late", "A page costs the same at the start and at the end of the table")
 def test_postgresql_touches_as_few_buffers_at_the_end(postgres_db: str) -> None:
     _postgresql(postgres_db, SMALL)
 

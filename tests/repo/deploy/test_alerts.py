@@ -144,6 +144,10 @@ def test_what_is_generated_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [path for path, text in alerts().items() if path.read_text() != text] == []
 
 
+@pytest.mark.guarantee(
+    "Never silently dead",
+    "Each alert for Prometheus in `deploy/alerts` fires in its trouble, and not without it",
+)
 def test_each_alert_fires_in_trouble_and_not_else(series: list[Series], tmp_path: Path) -> None:
     tests = [
         unit(series, alert, case, values, fires=fires)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import gzip
 import json
 import re
@@ -331,41 +330,6 @@ def test_every_test_that_a_page_names_exists(page: str) -> None:
     missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in _text(file)]
 
     assert missing == []
-
-
-def test_no_promise_stands_twice() -> None:
-    """As a merge leaves it, with half of its tests in each."""
-    text = (ROOT / "docs" / "guarantees.md").read_text()
-    promises = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
-
-    assert len(promises) > 40
-    assert {one for one in promises if promises.count(one) > 1} <= {"promise", "---"}
-
-
-def test_what_guarantees_calls_a_soak_or_a_proof_is_one() -> None:
-    text = (ROOT / "docs" / "guarantees.md").read_text()
-    named = re.findall(r"`((?:tests|poller/contract)/[\w/]+\.py)::(\w+)`(?: \(\*(soak|prove)\*\))?", text)
-
-    assert len(named) > 40
-    wrong = [f"{file}::{test}" for file, test, label in named if label != _label(file, test)]
-
-    assert wrong == []
-
-
-def _label(file: str, test: str) -> str:
-    """What a test runs under: `soak` or `prove` if all of it is marked so; empty for the ordinary suite.
-
-    One that has a larger size in `make prove` and a smaller one in `make soak` is a soak.
-    """
-    module = ast.parse(_text(file)).body
-    functions = [node for node in module if isinstance(node, ast.FunctionDef) and node.name == test]
-    marks = [ast.unparse(decorator) for node in functions for decorator in node.decorator_list]
-    text = " ".join(marks)
-    cases = {ast.unparse(node.targets[0]): node for node in module if isinstance(node, ast.Assign)}
-    text += " ".join(ast.unparse(node) for name, node in cases.items() if re.search(rf"\b{name}\b", text))
-    if "pytest.mark.soak" in marks or ("mark.soak" in text and "mark.prove" in text):
-        return "soak"
-    return "prove" if "pytest.mark.prove" in marks else ""
 
 
 def _text(file: str) -> str:

@@ -68,6 +68,10 @@ def any_server_db(request: pytest.FixtureRequest) -> str:
     return url
 
 
+@pytest.mark.guarantee(
+    "Who may see and do what",
+    "The roles of [security.md](security.md) are enough, and the source is only read",
+)
 def test_the_pages_roles_suffice_and_the_source_is_only_read(
     project: Project, users: tuple[str, dict[str, str]]
 ) -> None:

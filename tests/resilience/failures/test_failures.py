@@ -59,6 +59,12 @@ def held(report: Report) -> None:
     assert report.violation is None, f"{report.violation}\nReplay it with: {command}"
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A row that fails is passed only when the document lists it and its record stands; no other row is held up by it"
+    " for good, none is quarantined without strikes, `Reject` or a person, and after outages and crashes every good "
+    "row is delivered",
+)
 def test_schedules_break_no_law_and_reach_what_they_prove() -> None:
     """A law that is never put to the test proves nothing: each of these must have happened, and not just once."""
     seen: Counter[str] = Counter()

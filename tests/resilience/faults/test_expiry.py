@@ -58,6 +58,7 @@ def _store(proxy: FaultProxy, container: str) -> BlobStore:
     return BlobStore.from_connection_string(proxy.connection_string, container)
 
 
+@pytest.mark.guarantee("One worker at a time", "No clock of any worker matters")
 @pytest.mark.parametrize(("owner", "taker"), [(-30 * HOURS, 30 * HOURS), (30 * HOURS, -30 * HOURS)])
 def test_wall_clocks_that_are_hours_wrong_change_nothing(
     proxy: FaultProxy, container: str, shop: Shop, owner: float, taker: float

@@ -17,6 +17,7 @@ from tests.resilience.faults.proxy import FaultProxy
 from tests.support.azurite import Azurite
 
 
+@pytest.mark.guarantee("One worker at a time", "A lost answer is neither an error nor a second delivery")
 @pytest.mark.parametrize(
     ("operation", "kind"),
     [

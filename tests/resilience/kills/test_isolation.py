@@ -151,6 +151,11 @@ class Importing(SystemRuntime):
         return self.passed
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A handler's process that starts slowly is not a failure of its rows; one that hangs is ended, and the tick goes"
+    " on",
+)
 def test_the_start_of_a_child_is_no_time_of_its_handler(shop: Shop, tmp_path: Path) -> None:
     runtime = Importing(tmp_path)
     options = {"lease_ttl": "10m", "heartbeat_interval": "3m", "handler_timeout": "5s"}

@@ -195,6 +195,7 @@ def _chance() -> random.Random:
 TIMING = Timing(ttl=3, heartbeat=0.75)
 
 
+@pytest.mark.guarantee("Delivery", "A crash at any instant loses nothing")
 def test_killed_workers_lose_no_row_and_repeat_only_their_batch(fleets: Callable[..., Fleet]) -> None:
     mode = MODES["each"]
     fleet = fleets(options=_options(TIMING, mode), pace=mode.pace)

@@ -153,6 +153,11 @@ def _hold(found: list[Found], *, kills: int) -> None:
         assert one.repeated <= kills * UNCOMMITTED * BATCH
 
 
+@pytest.mark.guarantee(
+    "Rows that commit late",
+    "With five lanes, rows that move and change their ordering keys, calls that fail and SIGKILL: nothing is lost, "
+    "nothing of one key is out of order, and a kill repeats at most `max_uncommitted` batches",
+)
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(

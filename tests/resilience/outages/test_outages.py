@@ -71,6 +71,7 @@ def _ticks_during(worker: Worker, began: float, ended: float) -> set[str]:
     return {event["outcome"] for event in worker.emitted("tick") if began < event["arrived"] < ended}
 
 
+@pytest.mark.guarantee("Delivery", 'An outage never looks like "no rows"')
 @short_and_long
 @pytest.mark.timeout(180)
 def test_a_store_outage_in_mid_tick_is_reported_and_survived(

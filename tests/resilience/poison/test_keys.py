@@ -49,6 +49,10 @@ class Shop:
             assert handled[customer] == list(range(1, through + 1)), customer
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "In the mode `quarantine` the rows of an ordering key are handled in order, also around a replay",
+)
 @pytest.mark.parametrize("named", [False, True], ids=["raises", "names-them"])
 def test_rows_of_a_key_are_handled_in_order_around_a_replay(
     benches: Callable[..., Bench], postgres_db: str, named: bool

@@ -70,6 +70,11 @@ def weather(bench: Bench, mode: str, storm: Storm, *, patience: float) -> None:
         assert sorted(set(done)) == list(dict.fromkeys(done)), "in strict order, but for what came again"
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "An outage of what the handler calls makes no row poison and halts no poller that is not set to halt; what was "
+    "set aside is delivered automatically",
+)
 @pytest.mark.parametrize("asks", [False, True], ids=["raises", "asks-for-later"])
 @pytest.mark.parametrize("mode", MODES)
 def test_an_outage_that_flaps_condemns_nothing(

@@ -49,6 +49,7 @@ ENDLESS_MUTANTS = ("BAD_NO_EXPIRY", "BAD_BEATS_FOR_EVER")
 LAWS = {name: int(number) for name, number in re.findall(r"^bit (law_\w+); +/\* +(\d+) ", SOURCES, re.MULTILINE)}
 
 
+@pytest.mark.guarantee("One worker at a time", "At most one process believes that it holds the lease")
 @pytest.mark.parametrize(
     "macros",
     [

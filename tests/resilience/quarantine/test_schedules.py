@@ -31,6 +31,16 @@ def held(broken: list[tuple[int, str]]) -> None:
     assert not failures, failures[0]
 
 
+@pytest.mark.guarantee("Delivery", "A row that waits is neither lost nor doubled, and only a person discards it")
+@pytest.mark.guarantee(
+    "Delivery",
+    "Later rows of an ordering key are not handled before the row that waits; other keys go on while there is room",
+)
+@pytest.mark.guarantee(
+    "Delivery",
+    "A row that fails, or kills its process, is found and never skipped: the checkpoint passes only rows that are "
+    "handled, or listed as set aside or quarantined with their record written before ([failures.md](failures.md))",
+)
 def test_schedules_break_no_law_and_reach_what_they_prove() -> None:
     broken, seen = many(0, TELLING)
     held(broken)

@@ -38,6 +38,7 @@ def _make(target: str) -> str:
     return done.stdout
 
 
+@pytest.mark.guarantee("One worker at a time", "A stale owner can never move the checkpoint")
 def test_an_owner_held_past_its_lease_wakes_up_and_is_refused() -> None:
     find_azurite()  # says what is missing
     printed = _make("race")

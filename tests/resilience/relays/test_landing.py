@@ -24,6 +24,11 @@ def _play(seeds: range) -> None:
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "With the relay `blob` each version of a row is in exactly one file, also if a worker is killed, stopped or "
+    "late, and however batches are cut when they come again; no file is ever changed",
+)
 def test_every_row_lands_in_exactly_one_file() -> None:
     _play(range(60))
 

@@ -96,6 +96,11 @@ def bring(
     return killed.kills
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "Through the relay `sql` every row arrives once, whatever is killed; a row that the database refuses is named "
+    "and holds up no other, and none is replaced by an earlier one of its key",
+)
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", ["each", "lanes"])

@@ -71,6 +71,10 @@ def test_four_processes_do_the_work_of_twelve_at_a_time(herds: Callable[..., Her
     assert several >= 12 * one
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "Processes that share pollers work side by side, and others follow a killed one: nothing is lost or out of order",
+)
 @pytest.mark.parametrize(
     "kills",
     [

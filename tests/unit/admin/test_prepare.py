@@ -86,6 +86,7 @@ def test_what_skips_rows_needs_leave(poller: Poller, store: MemoryStore) -> None
     assert made.effect.skipped == 3
 
 
+@pytest.mark.guarantee("One worker at a time", "A change is made as it was shown, or shown again")
 def test_another_operators_change_is_shown_before_ours_is_made(poller: Poller, store: MemoryStore, url: str) -> None:
     preview = poller.prepare(Reset(None))
     assert orders(url, store).pause(by="bob").changed

@@ -54,6 +54,10 @@ class AwayStore(MemoryStore):
         raise StoreUnavailable("The store does not answer.")
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "Looking at a poller takes no lease, writes nothing, and disturbs no batch in hand",
+)
 def test_the_status_follows_the_checkpoint_and_changes_nothing(shop: Path, store: MemoryStore) -> None:
     with orders(shop, store) as poller:
         before = poller.status()

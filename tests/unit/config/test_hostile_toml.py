@@ -60,6 +60,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.guarantee("One worker at a time", "Whatever a configuration holds, it is loaded or refused in one line")
 @pytest.mark.parametrize("included", [False, True], ids=["main", "included"])
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_configuration_ends_in_a_traceback(tmp_path: Path, text: str, included: bool) -> None:

@@ -113,6 +113,7 @@ def test_one_that_is_defined_twice_names_both_files(tmp_path: Path, table: str, 
     assert str(tmp_path / first) in str(error)
 
 
+@pytest.mark.guarantee("One worker at a time", "No poller is missing because a file was")
 @pytest.mark.parametrize(
     ("include", "words"),
     [

@@ -182,6 +182,10 @@ def test_production_has_to_be_spelled_right(tmp_path: Path) -> None:
     assert load(tmp_path, 'app_name = "shop"\nenvironment = "staging"\n' + SOURCE).environment == "staging"
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "No error repeats what came out of a setting, and a logger's name neither makes a line nor shows a secret",
+)
 @each(
     "line",
     [

@@ -66,6 +66,7 @@ def test_a_verified_or_local_connection_is_well(url: str) -> None:
     assert ("does not leave" in only(url).message) is (url in HERE)
 
 
+@pytest.mark.guarantee("Who may see and do what", "`check` warns of a connection that leaves the machine unverified")
 @each(("url", "expected"), UNVERIFIED)
 def test_an_unverified_connection_elsewhere_is_warned_of(url: str, expected: str) -> None:
     found = only(url.replace("://", "://app:geheim-7@", 1) if "odbc_connect" not in url and ":///" not in url else url)

@@ -69,6 +69,10 @@ def source_of(url: str, identity: bool | str = True, **options: Any) -> SqlSourc
     )
 
 
+@pytest.mark.guarantee(
+    "Who may see and do what",
+    "An Entra token reaches only a server that is verified, this machine's too, and is Azure's or named in a setting",
+)
 @pytest.mark.parametrize(
     ("url", "expected"),
     [

@@ -6,6 +6,8 @@ import itertools
 import threading
 from typing import Any
 
+import pytest
+
 from poller import Batch
 from poller.handler.call import ThreadExecutor
 from tests.support import sayings
@@ -15,6 +17,11 @@ from tests.unit.handler.calls import Run, end_of
 MANY = 2000
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "A row that a handler names as failed counts, or the code that names it gets an error, also in a thread or task "
+    "that outlives the call and in a child process",
+)
 def test_a_row_named_after_the_call_is_an_error_there(run: Run) -> None:
     for method, end in itertools.product(("fail", "reject"), sayings.ENDS):
         handler = NamesLate(method, end)

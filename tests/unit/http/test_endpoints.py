@@ -27,6 +27,10 @@ def said(given: Answer) -> Any:
     return json.loads(given.body)
 
 
+@pytest.mark.guarantee(
+    "Who may see and do what",
+    "Health is a status alone for every caller; details and the names of pollers need a key",
+)
 @pytest.mark.parametrize(("found", "status"), [(health(), 200), (health(SICK), 503)], ids=["well", "sick"])
 def test_health_is_a_status_alone_for_anybody(found: Health, status: int) -> None:
     given = ask(endpoints(Asked(lambda: found)), "/api/health")
@@ -79,6 +83,10 @@ def test_scale_says_how_much_waits(
     assert (given.status, said(given)) == (200, shown)
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    'An outage is never answered as "no rows" to a scaler, nor as "well" to a balancer',
+)
 def test_scale_of_a_database_that_is_away_is_no_zero() -> None:
     """A scaler that reads zero stops the workers."""
     one = poller("orders", "source_away", "unhealthy", "Its database cannot be reached.", pending=None)
@@ -205,6 +213,10 @@ FOREIGN_HOSTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.guarantee(
+    "Who may see and do what",
+    "A foreign web page gets nothing from the endpoints, whatever its name leads to",
+)
 @each("host", FOREIGN_HOSTS)
 @each("key", [[], [KEY]])
 def test_another_host_is_refused_whoever_asks(host: str, key: list[tuple[str, str]]) -> None:

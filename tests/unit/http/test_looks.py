@@ -99,6 +99,10 @@ def test_a_look_that_hangs_is_waited_for_once_and_not_repeated() -> None:
     assert shared.take() == 1, "and so does the next one"
 
 
+@pytest.mark.guarantee(
+    "Never silently dead",
+    "A store, document, database or configuration that cannot be read is unhealthy, and hides no other poller",
+)
 def test_while_a_look_hangs_the_last_result_serves_for_a_while() -> None:
     """One database that hangs must not hide what is known of all others."""
     clock, slow = [0.0], Slow()

@@ -196,6 +196,11 @@ def test_what_is_not_known_is_503_and_names_no_place(path: str) -> None:
 # --- one poller
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "The status page shows no row, key, cursor, address, text of an error or setting but `environment`, and what "
+    "other programs wrote into the store runs nothing in it",
+)
 def test_a_pollers_page_says_what_the_store_knows() -> None:
     shown = text(ask(busy_shop().endpoints(), ONE))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from poller.errors import StoreUnavailable
 from poller.http import Request, looks
 from poller.http.page import detail_looks
@@ -27,6 +29,10 @@ def shop_of(facts: dict[str, Any], body: Any) -> Shop:
     return shop
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    'The status page never shows an outage as "no rows" or as well: what is not known is said not to be',
+)
 def test_an_unreadable_document_never_looks_like_nothing_to_do() -> None:
     unreadable = shop_of({"document": "unreadable", "trouble": "at byte 7"}, b"not JSON")
     said = words(unreadable)

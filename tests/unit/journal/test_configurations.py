@@ -74,6 +74,11 @@ class Crowded(MemoryStore):
         return super().read(name, unless=unless, timeout=timeout)
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "Two apps under one `app_name` notice each other (dispatchers, `poller run` and timers), and a deployment of ten"
+    " minutes, or one that is taken back, raises no alarm",
+)
 def test_two_apps_under_one_name_notice_each_other() -> None:
     town = Town()
     orders, both = town.process(ORDERS), town.process(BOTH)

@@ -358,6 +358,10 @@ def nested(levels: int) -> bytes:
     return EXAMPLE.replace(b'"version": 1', b'"x": ' + b"[" * levels + b"]" * levels + b', "version": 1')
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "Any content of a state document's blob is read, or is an error that names the fix",
+)
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -392,6 +396,7 @@ def test_what_is_known_of_the_bound_keeps_a_document_in_its_limit() -> None:
     assert read(encode(state)) == example()
 
 
+@pytest.mark.guarantee("Hostile and broken input", "No document is written that is too large to be read again")
 def test_a_document_that_could_not_be_read_again_is_not_written() -> None:
     with pytest.raises(StoreError, match="would have") as refused:
         encode(example().model_copy(update={"source": {"query": "x" * LARGEST_BODY}}))

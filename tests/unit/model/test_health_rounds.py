@@ -291,6 +291,11 @@ def complaint(world: World, kind: str, healthy: bool) -> str | None:
     return None
 
 
+@pytest.mark.guarantee(
+    "Never silently dead",
+    "A nightly poller, one of business hours, a first load, a pause, and rows above an open transaction raise no "
+    "alarm, and nothing else is missed, by an oracle over random lives",
+)
 @pytest.mark.parametrize("kind", [TIMES, NUMBERS])
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.soak)], ids=["a few", "many"])
 def test_an_oracle_agrees_with_every_verdict(kind: str, seeds: range) -> None:

@@ -113,6 +113,10 @@ SECRETS = [
 ]
 
 
+@pytest.mark.guarantee(
+    "Hostile and broken input",
+    "Secrets of known shapes are removed from everything that is stored or shown",
+)
 def test_these_too_are_cut_out() -> None:
     for text in SECRETS:
         assert SECRET[:6] not in redact(text), text

@@ -37,6 +37,10 @@ def read(text: object) -> State:
     return decode(json.dumps(data).encode(), location="a blob")
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "A document with any times of another program is read, continued from, and keeps them unchanged",
+)
 @pytest.mark.parametrize(("text", "moment"), FOREIGN, ids=[text for text, _ in FOREIGN])
 def test_any_time_is_read_and_written_back_as_it_was(text: str, moment: datetime) -> None:
     state = read(text)

@@ -30,6 +30,10 @@ class Unspeakable:
         raise RuntimeError("no")
 
 
+@pytest.mark.guarantee(
+    "Delivery",
+    "What relays send loses nothing of a value, and a version of a row has one id in every delivery",
+)
 @pytest.mark.parametrize(
     ("value", "written"),
     [

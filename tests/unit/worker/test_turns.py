@@ -40,6 +40,11 @@ def started(made: Turns[str], now: float) -> list[str]:
 # --- many
 
 
+@pytest.mark.guarantee(
+    "One worker at a time",
+    "Of many pollers in one process none keeps the others waiting: not one whose source or handler hangs, nor one "
+    "with a day's work",
+)
 def test_eight_hung_sources_delay_none_of_a_hundred() -> None:
     """Their ticks take 30 s and fail; the others' take 10 ms each, on two servers that work."""
     hung = [f"p{number}" for number in range(8)]
