@@ -17,14 +17,18 @@ FIRST = ("tests/resilience", "tests/integration")
 IN_CONTRACTS = {
     "tests/contract/sources/laws/changes.py::test_a_change_loses_no_row_in_silence": (
         "Rows that commit late",
-        "A change of a table while it is read loses no row in silence: each row comes, or the poller says "
-        "what it refuses, and each comes once the change is taken back. Not kept yet: what the places in "
-        "`tests/contract/sources` list as `known`",
+        (
+            "A change of a table while it is read loses no row in silence: each row comes, or the poller says "
+            "what it refuses, and each comes once the change is taken back. Not kept yet: what the places in "
+            "`tests/contract/sources` list as `known`"
+        ),
     ),
     "poller/contract/stores/documents.py::test_a_write_with_the_current_tag_replaces_and_gives_a_new_tag": (
         "Hostile and broken input",
-        "In a bucket of S3 no two versions of a document share a tag, and a service that ignores conditions keeps no "
-        "state",
+        (
+            "In a bucket of S3 no two versions of a document share a tag, and a service that ignores conditions keeps no "
+            "state"
+        ),
     ),
     "poller/contract/stores/logs.py::test_a_trail_is_read_up_to_16_kib_a_line": (
         "Hostile and broken input",
@@ -62,7 +66,9 @@ def _marked() -> Iterator[tuple[str, str, str]]:
             continue
         module = ast.parse(text)
         for node in module.body:
-            for mark in node.decorator_list if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else ():
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for mark in node.decorator_list:
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.guarantee":
                     section, promise = map(ast.literal_eval, mark.args)
                     yield f"`{path.as_posix()}::{node.name}`{_label(module, node)}", section, promise
