@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from poller import Batch
-from poller.app import load_app
+from poller import Batch, TickResult, load_app
 from poller.errors import PollerError
-from poller.tick.result import TickResult
 from tests.cli.console import Console
 from tests.cli.crashes import Place
 from tests.cli.project import Ended, Project

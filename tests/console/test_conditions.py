@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from poller.app import App, load_app
+from poller import App, load_app
 from poller.http.hosts import Hosts
 from poller.http.keys import Keys
 from poller.http.messages import Request

@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator
 import azure.functions as func
 import pytest
 
-from poller import Batch, Poller
-from poller.app import App
+from poller import App, Batch, Poller
 from poller.errors import ConfigError
 from poller.functions import create_app, on_timer
 from poller.sources import SqlSource

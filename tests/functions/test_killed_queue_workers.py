@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from poller.app import load_app
+from poller import load_app
 from poller.dispatch.round import Dispatcher
 from poller.dispatch.wiring import open_dispatcher
 from tests.functions.folder import Folder, add_rows

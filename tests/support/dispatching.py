@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from poller import Poller
+from poller import Batch, Poller
 from poller.dispatch.messages import WorkMessage
 from poller.dispatch.probes import Answer, DatabaseProber, Prober
 from poller.dispatch.queues import Queue
@@ -18,7 +18,6 @@ from poller.dispatch.result import DispatchOutput
 from poller.dispatch.round import Dispatcher, Pollers
 from poller.dispatch.work import Work
 from poller.errors import StoreUnavailable
-from poller.handler.batch import Batch
 from poller.ports import Found, Listed, Missing, StateStore, Timeout, Unchanged, Written
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from poller.app import App, load_app
+from poller import App, load_app
 from poller.contract.stores import Place
 from poller.ports import Found, StateStore
 from tests.support.quarantine import Clock

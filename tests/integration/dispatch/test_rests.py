@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 import pytest
 
+from poller import TickResult
 from poller.dispatch.round import Dispatcher
 from poller.errors import SourceUnavailable
 from poller.model import transitions
 from poller.model.document import State, decode
 from poller.ports import Found
-from poller.tick.result import TickResult
 from tests.support.dispatching import APP, Shop, Told
 
 Make: TypeAlias = Callable[..., Shop]

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from poller import Batch
+from poller import App, Batch, load_app
 from poller.admin.health import Health, PollerHealth
-from poller.app import App, load_app
 from poller.ports import Found, StateStore
 from poller.stores import MemoryStore
 from tests.support.quarantine import Clock

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from poller.app import load_app
+from poller import load_app
 from poller.errors import StoreUnavailable
 from poller.http import Endpoints
 from poller.http.changes import PageChanges

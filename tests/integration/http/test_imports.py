@@ -42,7 +42,7 @@ class Elsewhere:
 sys.meta_path.insert(0, Elsewhere())
 """
 SERVE = """
-from poller.app import load_app
+from poller import load_app
 from poller.http import serve
 
 with load_app("poller.toml") as app, serve(app, "0") as server:

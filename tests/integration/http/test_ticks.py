@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from poller import Batch
-from poller.app import App, load_app
+from poller import App, Batch, load_app
 from poller.http import HttpServer, serve
 from tests.support.http import TOKEN, Received, request, send
 from tests.support.services import wait_until

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
-from poller.app import App, load_app
+from poller import App, load_app
 from tests.support.azurite import Azurite
 
 NAMES = [f"t{number}" for number in range(8)]

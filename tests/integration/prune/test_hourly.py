@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller import Batch
-from poller.app import App
+from poller import App, Batch
 from poller.config import load_config
 from poller.databases.mysql import prune as mysql_prune
 from poller.observability import PollerEvent

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from poller import Batch, TickResult
 from poller.config import PollerOptions
 from poller.errors import SourceError
-from poller.handler.batch import Batch
 from poller.handler.call import Handler
 from poller.model import transitions
 from poller.model.cursor import Cursor
@@ -22,7 +22,6 @@ from poller.observability import (
 from poller.ports import Bound, Event, Found, InspectableSource, Lag, Page, Row, Source, SourceCheckup
 from poller.stores import MemoryStore
 from poller.tick.context import Context
-from poller.tick.result import TickResult
 from poller.tick.runner import Runner
 from tests.integration.runner.clockwork import Clockwork
 from tests.integration.runner.wire import STATE, Wire

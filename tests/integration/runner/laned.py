@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.handler.call import Handler
 from poller.model.cursor import Cursor
 from poller.model.document import State, decode

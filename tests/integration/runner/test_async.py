@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from poller import Batch
 from poller.errors import ConfigError
-from poller.handler.batch import Batch
 from poller.handler.call import Handler
 from poller.observability import StaleCommitRefused
 from poller.ports import Row

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller import Poller
+from poller import Batch, Poller
 from poller.errors import ConfigError
-from poller.handler.batch import Batch
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from poller.tick.recheck import Recheck

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from poller import Batch, TickResult
 from poller.errors import LeaseLost
-from poller.handler.batch import Batch
 from poller.observability import BatchCommitted, LeaseLostEvent, LeaseReleased
-from poller.tick.result import TickResult
 from tests.integration.runner.fakes import World, Worlds, once
 from tests.integration.runner.wire import lost_after, lost_before, preceded
 

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from poller.handler.batch import Batch
-from poller.handler.reports import Reject
+from poller import Batch, Reject
 from poller.ports import Found
 from tests.integration.runner.fakes import World, Worlds
 

@@ -8,8 +8,8 @@ import logging
 
 import pytest
 
+from poller import Batch
 from poller.errors import ConfigError, SourceUnavailable, StoreUnavailable
-from poller.handler.batch import Batch
 from poller.handler.call import Handler
 from poller.model import transitions
 from poller.model.document import OperatorChange, State

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from poller import Batch
 from poller.errors import SourceUnavailable, StoreDenied, StoreUnavailable
-from poller.handler.batch import Batch
 from poller.observability import BatchCommitted, HandlerFailed
 from tests.integration.runner.fakes import World, Worlds, add, settled
 from tests.integration.runner.wire import denied

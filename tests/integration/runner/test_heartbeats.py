@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from poller import Batch
 from poller.errors import LeaseLost
-from poller.handler.batch import Batch
 from poller.model.document import State
 from poller.observability import (
     HandlerTimedOut,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.model.redact import LIMIT
 from tests.integration.runner.fakes import Worlds, raising
 from tests.support.hostile import Hostile

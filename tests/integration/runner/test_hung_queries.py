@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.model.document import State
 from poller.observability import HandlerTimedOut, LeaseLostEvent, LeaseRenewed, QueryTimedOut
 from poller.ports import InspectableSource

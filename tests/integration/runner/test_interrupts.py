@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.observability import StaleCommitRefused
 from poller.ports import Page, Task
 from poller.runtime import SystemRuntime

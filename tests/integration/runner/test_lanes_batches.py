@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from poller import Poller
+from poller import Batch, Poller
 from poller.errors import ConfigError, SourceError
-from poller.handler.batch import Batch
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.runner.fakes import Worlds

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from poller import Batch
 from poller.errors import SourceUnavailable
-from poller.handler.batch import Batch
 from poller.model import transitions
 from poller.model.document import OperatorChange
 from poller.observability import LeaseReleased

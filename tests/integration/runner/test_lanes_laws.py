@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from poller import Reject
-from poller.handler.batch import Batch
+from poller import Batch, Reject
 from tests.integration.runner.fakes import Worlds
 from tests.integration.runner.laned import LANES, customer_in, in_lane, laned, moved
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.observability import HandlerTimedOut, LeaseLostEvent, QueryTimedOut
 from tests.integration.runner.fakes import Worlds
 from tests.integration.runner.laned import laned

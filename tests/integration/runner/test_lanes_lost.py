@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.observability import BatchCommitted, HandlerTimedOut
 from tests.integration.runner.fakes import Worlds
 from tests.integration.runner.laned import LANES, Laned, laned

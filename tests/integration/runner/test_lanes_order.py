@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from tests.integration.runner.fakes import Worlds
 from tests.integration.runner.laned import LANES, customer_in, laned, moved
 

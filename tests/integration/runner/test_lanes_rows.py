@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from poller.handler.batch import Batch
-from poller.handler.reports import Reject, RetryLater
+from poller import Batch, Reject, RetryLater
 from tests.integration.runner.fakes import Worlds
 from tests.integration.runner.laned import LANES, laned
 

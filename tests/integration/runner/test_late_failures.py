@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.model.document import Lease
 from poller.observability import HandlerFailed, LeaseExpired, LeaseLostEvent, LeaseTakenOver
 from tests.integration.runner.fakes import COLD, MEMORY, World, Worlds

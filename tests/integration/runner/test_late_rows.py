@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from poller import Batch
 from poller.admin.editor import Operator
 from poller.errors import ConfigError, LeaseHeld, PollerError, StateCorrupt
-from poller.handler.batch import Batch
 from poller.model.cursor import Cursor
 from poller.model.timing import Timing
 from poller.observability import Rechecked, YieldedToOperator

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch, TickResult
 from poller.observability import (
     LeaseAcquired,
     LeaseTakenOver,
     StaleCommitRefused,
 )
-from poller.tick.result import TickResult
 from tests.integration.runner.fakes import Worlds, row
 from tests.integration.runner.wire import lost_before
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from tests.integration.runner.fakes import World, Worlds, add
 
 ASIDE = 20

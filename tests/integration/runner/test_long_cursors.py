@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.model.limits import LARGEST_BODY
 from poller.ports import Event
 from tests.integration.runner.fakes import LONGEST_WAIT, World, Worlds

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Page
 from tests.integration.runner.fakes import World, Worlds, cursor_of, row

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from poller import Batch
 from poller.errors import StoreDenied, StoreUnavailable
-from poller.handler.batch import Batch
 from poller.lease.sending import OutcomeUnknown
 from poller.observability import (
     CommitUnknown,

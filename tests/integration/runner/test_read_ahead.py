@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from poller import Batch
 from poller.errors import SourceUnavailable
-from poller.handler.batch import Batch
 from poller.observability import LeaseLostEvent
 from poller.ports import Page
 from poller.tick.reader import KEPT_FOR

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.tick.reader import KEPT_FOR
 from tests.integration.runner.fakes import Worlds, row, stamp_of
 from tests.integration.runner.laned import Laned, laned

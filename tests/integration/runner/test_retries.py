@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from poller import Batch
 from poller.errors import StoreDenied, StoreError, StoreUnavailable
-from poller.handler.batch import Batch
 from poller.model import row_ids
 from poller.model.cursor import Cursor
 from poller.ports import Found, Page

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from poller import RetryLater
-from poller.handler.batch import Batch
+from poller import Batch, RetryLater
 from tests.integration.runner.fakes import World
 
 BAD = 9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.journal.audit import AuditTrail
 from poller.journal.delivery_log import DeliveryLog
 from poller.model import transitions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.model.cursor import Cursor
 from tests.integration.runner.fakes import Worlds, add, cursor_of, row, settled, stamp_of
 

@@ -8,13 +8,13 @@ from typing import get_args
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch, TickResult
 from poller.model import transitions
 from poller.model.document import State
 from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickFinished
 from poller.ports import Bound, Lag
 from poller.stores import MemoryStore
-from poller.tick.result import Outcome, TickResult
+from poller.tick.result import Outcome
 from tests.integration.runner.clockwork import MIDNIGHT
 from tests.integration.runner.fakes import TableGone, World, Worlds, add, cursor_of, raising, row, settled, stamp_of
 from tests.integration.runner.wire import Wire, preceded

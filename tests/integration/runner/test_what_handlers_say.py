@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.handler.call import Handler
 from poller.model.document import State
 from poller.tick.leased import Handled, LeasedDelivery

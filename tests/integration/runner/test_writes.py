@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.model import transitions
 from poller.model.document import OperatorChange, State
 from poller.observability import (

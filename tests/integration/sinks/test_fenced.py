@@ -10,10 +10,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from poller import ConfigError, Fenced, PollerError
-from poller.handler.batch import Batch
+from poller import Batch, ConfigError, Fenced, PollerError, Reject
 from poller.handler.call import HandlerFailure
-from poller.handler.reports import InvalidReport, Reject
+from poller.handler.reports import InvalidReport
 from poller.sinks.schema import ddl
 from poller.sinks.sql import fenced
 from tests.integration.sinks.target import (

@@ -14,8 +14,7 @@ import pytest
 from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects.postgresql import insert
 
-from poller import Fenced
-from poller.handler.batch import Batch
+from poller import Batch, Fenced
 from poller.sinks.sql import fenced
 from poller.sinks.statements import Names, PostgreSqlFencing, statements_for
 from tests.integration.sinks.conftest import emptied

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Column, Engine, Integer, Table, insert, select, text, update
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.sinks.sql import fenced
 from tests.integration.sinks.conftest import emptied
 from tests.integration.sinks.controls import without_fence, without_ledger

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
-from poller import Poller
+from poller import Poller, TickResult
 from poller.errors import FingerprintMismatch, SourceUnavailable
 from poller.model.document import State, decode, encode
 from poller.ports import Found
@@ -19,7 +19,6 @@ from poller.sources import SqlSource
 from poller.sources.postgresql import keys
 from poller.sources.postgresql.keys import unqualified
 from poller.stores import MemoryStore
-from poller.tick.result import TickResult
 from tests.integration.sources.tables import add_orders, execute, make_orders
 from tests.support.cases import each
 from tests.support.services import free_port

@@ -13,8 +13,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from poller import SourceUnavailable
-from poller.app import load_app
+from poller import SourceUnavailable, load_app
 from poller.databases import pools
 from poller.sources import SqlSource
 from tests.integration.sources.tables import drain, orders

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from poller.app import load_app
+from poller import load_app
 from poller.errors import ConfigError
 from poller.functions import create_app
 from poller.observability import telemetry

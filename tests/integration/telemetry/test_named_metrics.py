@@ -11,8 +11,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from poller import Batch, TickResult
-from poller.app import load_app
+from poller import Batch, TickResult, load_app
 from poller.errors import StoreUnavailable
 from poller.observability import LeaseTakenOver, TickFinished
 from poller.observability.events import BUSY_HERE

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from poller import TickResult
 from poller.config import PollerOptions
-from poller.tick.result import Outcome, TickResult
+from poller.tick.result import Outcome
 from poller.worker import Ended, Mode, run
 from tests.integration.worker.scripted import IDLE, Scripted, waiting
 

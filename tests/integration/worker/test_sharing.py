@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
+from poller import TickResult
 from poller.config import PollerOptions
 from poller.errors import SourceUnavailable
 from poller.handler.call import Handler
 from poller.observability import PollerEvent
 from poller.ports import Event
 from poller.stores import MemoryStore
-from poller.tick.result import TickResult
 from poller.worker import Replicas, run
 from tests.integration.runner.clockwork import Clockwork
 

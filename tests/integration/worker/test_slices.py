@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from poller import Batch, Poller
+from poller import Batch, Poller, TickResult
 from poller.config import PollerOptions
 from poller.handler.call import Handler
 from poller.observability import PollerEvent
 from poller.ports import Event
 from poller.stores import MemoryStore
-from poller.tick.result import TickResult
 from poller.worker import AliveFile, Ended, Mode, run
 from poller.worker.crew import Crew
 from tests.integration.runner.clockwork import Clockwork

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller import Poller
+from poller import Poller, TickResult
 from poller.config import PollerOptions
 from poller.ports import Bound
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
-from poller.tick.result import TickResult
 from poller.worker import run
 from tests.integration.worker.clock import Clock
 from tests.integration.worker.scripted import IDLE, Scripted, waiting

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit
 
-from poller.handler.batch import Batch
-from poller.handler.reports import Reject, RetryLater
+from poller import Batch, Reject, RetryLater
 from poller.model.document import State
 from poller.model.verdict import Report
 from tests.resilience.failures.table import AskedSource, ChangingSource

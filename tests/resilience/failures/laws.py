@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 
-from poller.handler.batch import Batch
+from poller import Batch
 from poller.model import aside, window
 from poller.model.aside import RowFacts
 from poller.model.document import State

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from poller import Batch
+from poller import Batch, TickResult
 from poller.model.timing import Timing
 from poller.stores import BlobStore
-from poller.tick.result import TickResult
 from tests.resilience.faults.bench import Brisk
 from tests.resilience.faults.proxy import FaultProxy
 from tests.resilience.faults.shop import Shop

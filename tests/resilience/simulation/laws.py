@@ -23,7 +23,7 @@ from tests.resilience.simulation.source import Table
 from tests.resilience.simulation.world import Process, World
 
 if TYPE_CHECKING:
-    from poller.handler.batch import Batch
+    from poller import Batch
     from tests.resilience.simulation.store import Client
 
 Document: TypeAlias = dict[str, Any]

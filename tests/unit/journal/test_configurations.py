@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from poller.app import load_app
+from poller import load_app
 from poller.config import AppConfig
 from poller.journal.configurations import Configurations, digest_of
 from poller.observability import PollerEvent, TwoApps
