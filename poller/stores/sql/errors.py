@@ -37,11 +37,21 @@ _NOT_SQLITE = re.compile(r"file is not a database|disk image is malformed", re.I
 UNSURE = " A write may or may not have been applied."
 
 
+class NotConnected(SQLAlchemyError):
+    """No connection was had, so nothing was sent. `failed`: why not."""
+
+    def __init__(self, failed: SQLAlchemyError) -> None:
+        super().__init__()
+        self.failed = failed
+
+
 def translate(
     error: SQLAlchemyError, place: str, name: str, *, secret: str | None, reading: bool = False
 ) -> StoreError:
     """The error to raise for what SQLAlchemy raised. `place`: what `locate` says; `secret`: the password, if any;
     `reading`: nothing was to be written."""
+    if isinstance(error, NotConnected):
+        return translate(error.failed, place, name, secret=secret, reading=True)
     original: Any = getattr(error, "orig", None)
     state, number = codes(original)
     said = _first_line(original if original is not None else error, secret)
@@ -63,6 +73,7 @@ def translate(
             f"No usable answer came for {place}: {said}.",
             document=name,
             next_step=f"Check that the database is up and reachable.{'' if reading else UNSURE}",
+            sent=not reading,
         )
     step = "If another program made its tables, set another prefix."
     return StoreError(f"The statement for {place} was not accepted: {said}.", document=name, next_step=step)
@@ -71,6 +82,8 @@ def translate(
 def without_access(error: SQLAlchemyError, place: str, name: str, identity: object) -> StoreUnavailable | None:
     """The error where no connection was made for want of a token, or since the server refused one; None for any other.
     The next connection takes a fresh one, so it is an outage. `identity`: whose token it is."""
+    if isinstance(error, NotConnected):
+        return without_access(error.failed, place, name, identity)
     if isinstance(error, tokens.NoToken):
         message, step = f"{place} cannot be reached: {error.message}.", error.next_step
     else:

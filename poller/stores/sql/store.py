@@ -45,7 +45,7 @@ from poller.model.finding import Finding
 from poller.model.limits import LARGEST_BODY, LARGEST_TRAIL, LONGEST_LINE, longest_line, newest_lines
 from poller.ports import DEFAULT_TIMEOUT, Found, Missing, Timeout, Unchanged, Written
 from poller.stores.sql.engine import Watchdog, describe, engine_for, is_absent, limit_lock_wait, rights
-from poller.stores.sql.errors import UNSURE, translate, without_access
+from poller.stores.sql.errors import UNSURE, NotConnected, translate, without_access
 from poller.stores.sql.schema import schema_for
 
 _LINES = LARGEST_TRAIL // LONGEST_LINE
@@ -285,7 +285,7 @@ class SqlStore:
         watchdog = Watchdog(chosen.connect + chosen.read)
         pooled = False
         try:
-            with self._engine.connect() as connection:
+            with self._connected() as connection:
                 pooled, connection.info["used"] = connection.info.get("used", False), True
                 raw = connection.connection.dbapi_connection
                 limit_lock_wait(self._engine.dialect.name, raw, chosen)
@@ -310,6 +310,13 @@ class SqlStore:
         finally:
             watchdog.stop()
         return self._ask(work, name, timeout)
+
+    def _connected(self) -> Connection:
+        """A connection. Raises: NotConnected."""
+        try:
+            return self._engine.connect()
+        except SQLAlchemyError as error:
+            raise NotConnected(error) from None
 
     def _cut(self, column: Column[Any], length: int) -> ColumnElement[Any]:
         """A text's beginning: what is longer does not travel."""
