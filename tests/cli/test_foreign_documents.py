@@ -174,7 +174,11 @@ def test_every_command_accepts_any_time_in_the_document(project: Project, text: 
         lease=state["lease"] | times | {"owner_id": "funcapp/x", "ttl_seconds": None, "released_at": None},
         checkpoint=state["checkpoint"] | {"updated_at": text},
         control=state["control"] | {"paused": True, "at": text, "by": "ada"},
+        history=[{**one, "at": text} for one in state["history"]],
     )
+    assert state["history"]
+    told = console.run("history", "orders")
+    assert (told.code, "committed" in told.out) == (0, True)
     shown = console.run("status", "-v")
     assert shown.code == 0
     assert ("0001-01-01 00:00:00Z" if text.startswith("0001") else "9999-12-31 23:59:59Z") in shown.out

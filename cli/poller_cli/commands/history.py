@@ -51,13 +51,13 @@ def _events(output: HistoryOutput, limit: int) -> list[list[str]]:
     """What happened, newest last: records as the trail has them, and what the document knows beside them."""
     from poller.model.escape import cut
     from poller.model.history import SLOT
-    from poller.model.when import parsed, to_the_minute
+    from poller.model.when import LAST, in_utc, parsed, to_the_minute
 
     beside = []
     for one in output.commits:
         began = parsed(one.at)
         last = f", the last by {cut(one.by)}" if one.by else ""
-        ends = None if began is None else began + SLOT
+        ends = None if began is None else in_utc(began) + min(SLOT, LAST - in_utc(began))
         until = "" if ends is None else f" to {to_the_minute(ends)}"
         said = f"{_moment(one.at)}{until}  committed {_counted(one.rows, one.batches)}{last}"
         beside.append((ends, [said]))
