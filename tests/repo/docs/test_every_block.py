@@ -25,7 +25,6 @@ RECIPES = "tests/repo/docs/test_recipes.py::"
 FROM = "tests/repo/docs/test_recipes_databases.py::"
 TO = "tests/repo/docs/test_recipes_targets.py::"
 EVERY_ONE = {
-    "docs/console.md": "tests/repo/docs/test_console.py::test_the_page_and_its_pictures_are_what_is_printed",
     "docs/cli.md": "tests/repo/docs/test_cli_page.py::test_each_commands_example_is_one_that_it_takes",
     "docs/incidents.md": "tests/repo/docs/test_incidents.py::test_the_session_prints_what_is_shown",
 }
@@ -187,7 +186,7 @@ RUN_BY: dict[str, list[str]] = {
         "tests/integration/relays/test_http.py::test_the_pages_answer_names_an_event",
         RELAYS + "test_each_relay_is_configured_as_shown",
     ],
-    "docs/prune.md": ["tests/cli/test_prune.py::test_the_pages_outbox_empties_itself_as_shown"] * 2,
+    "docs/recipes/prune.md": ["tests/cli/test_prune.py::test_the_pages_outbox_empties_itself_as_shown"] * 2,
     "docs/capture.md": [
         "tests/cli/test_capture.py::test_printed_installed_verified_and_removed",
         "tests/repo/docs/test_capture.py::test_the_copy_of_the_page_is_the_table",
