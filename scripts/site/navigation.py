@@ -43,7 +43,6 @@ SECTIONS: dict[str, list[Page]] = {
     ],
     "Build": [
         _docs("Sources", "sources"),
-        _docs("When the table changes", "table-changes"),
         _docs("Changes, deletes, any table", "capture"),
         _docs("Handlers", "handlers"),
         _docs("Failures", "failures"),

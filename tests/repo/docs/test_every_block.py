@@ -175,6 +175,7 @@ RUN_BY: dict[str, list[str]] = {
         DOCS + "test_a_range_is_delivered_again_as_shown",
         DOCS + "test_batches_come_as_tables_as_shown",
         DOCS + "test_changes_reach_a_handler_as_shown",
+        *["tests/repo/docs/test_stores.py::test_a_store_of_ones_own_keeps_the_laws_as_shown"] * 2,
     ],
     "docs/relays.md": [
         *[RELAYS + "test_the_configuration_and_the_program_print_one_line"] * 2,
@@ -205,9 +206,7 @@ RUN_BY: dict[str, list[str]] = {
     "docs/sources.md": [ACCEPTED],
     "docs/stores.md": [
         *[ACCEPTED] * 3,
-        *["tests/repo/docs/test_stores.py::test_a_store_of_ones_own_keeps_the_laws_as_shown"] * 2,
     ],
-    "docs/table-changes.md": [],
     "examples/functions/README.md": [
         "not run: `func` is no Python package; test_wheel.py installs the wheel, test_example.py fires the timer",
         DOCS + "test_the_function_examples_readme_names_its_settings",
