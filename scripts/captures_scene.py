@@ -1,4 +1,4 @@
-"""The shop whose console docs/console.md shows: seven pollers at one moment, made of the models that commands print."""
+"""The shop whose console docs/cli.md shows: seven pollers at one moment, made of the models that commands print."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ The same keys are keywords of `poller.sources.SqlSource` in Python.
 {source}
 ## `[pollers.NAME.prune]`
 
-What is deleted of the table that the poller reads: [prune.md](prune.md).
+What is deleted of the table that the poller reads: [prune.md](recipes/prune.md).
 
 {prune}
 ## `[pollers.NAME.relay]`

@@ -209,7 +209,7 @@ class PollerConfig(PollerOptions):
     """The table `[pollers.NAME.relay]`: the settings of a relay, with `handler = "poller.relays:..."`."""
 
     prune: PruneOptions | None = None
-    """The table `[pollers.NAME.prune]`: what is deleted of its table (docs/prune.md)."""
+    """The table `[pollers.NAME.prune]`: what is deleted of its table (docs/recipes/prune.md)."""
 
     @model_validator(mode="after")
     def _no_outbox_is_captured(self) -> Self:

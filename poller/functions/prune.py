@@ -1,4 +1,4 @@
-"""A timer that prunes the tables of an app's pollers once an hour, if the file asks for it (docs/prune.md).
+"""A timer that prunes the tables of an app's pollers once an hour, if the file asks for it (docs/recipes/prune.md).
 
 It ends soon enough for the host: what it leaves, the next one goes on with.
 """

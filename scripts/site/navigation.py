@@ -43,9 +43,7 @@ SECTIONS: dict[str, list[Page]] = {
     ],
     "Build": [
         _docs("Sources", "sources"),
-        _docs("When the table changes", "table-changes"),
         _docs("Changes, deletes, any table", "capture"),
-        _docs("Empty change tables and outboxes", "prune"),
         _docs("Handlers", "handlers"),
         _docs("Failures", "failures"),
         _docs("Relays: targets without code", "relays"),
@@ -62,7 +60,6 @@ SECTIONS: dict[str, list[Page]] = {
     ],
     "Reference": [
         COMMANDS,
-        _docs("What the console shows", "console"),
         _docs("poller.toml", "configuration"),
         _docs("Python", "python"),
         _docs("Stores", "stores"),

@@ -126,7 +126,7 @@ def test_what_is_refused_deletes_nothing(captured: Project) -> None:
 
 
 def test_the_pages_outbox_empties_itself_as_shown(project: Project) -> None:
-    (config,), (session,) = (blocks("docs/prune.md", language) for language in ("toml", "console"))
+    (config,), (session,) = (blocks("docs/recipes/prune.md", language) for language in ("toml", "console"))
     project.write(config.text)
     project.execute("CREATE TABLE events (id INTEGER PRIMARY KEY NOT NULL, name TEXT NOT NULL)")
     project.execute("INSERT INTO events (name) VALUES ('order 7 was paid'), ('order 8 was paid')")

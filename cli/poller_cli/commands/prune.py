@@ -44,7 +44,7 @@ def prune(
     The limit is the lowest checkpoint of all pollers and backfills in the state store that read this table. Rows that
     wait, for another try or for a person, are left in place. If no reader is found, or one cannot be read, nothing is
     deleted. A few thousand rows are deleted in each transaction, with a pause as long as it took. With older_than or
-    outbox in [pollers.NAME.prune] poller run does the same once an hour (docs/prune.md).
+    outbox in [pollers.NAME.prune] poller run does the same once an hour (docs/recipes/prune.md).
     """
     from poller.admin.prune import TablePrune
     from poller_cli.output import prune_report

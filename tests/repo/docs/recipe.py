@@ -1,7 +1,8 @@
 """A recipe as its reader follows it: its files are written into a folder, its SQL is run, its commands are typed.
 
-A block is the file that the paragraph above it names last, where that ends with a colon. Every block of the page must
-be used, or the test fails.
+A block is the file that the paragraph above it names last, where that ends with a colon; what goes "at the end of" a
+file is written behind what the file has. Every block of the page, or of the sections that a test follows, must be used,
+or the test fails.
 """
 
 from __future__ import annotations
@@ -29,29 +30,50 @@ _NAMED = re.compile(r"`([\w.-]+\.(?:toml|py|sql|json|txt))`")
 
 
 def page(name: str) -> str:
-    return f"docs/recipes/{name}.md"
+    recipe = f"docs/recipes/{name}.md"
+    return recipe if (ROOT / recipe).is_file() else f"docs/{name}.md"
+
+
+def parts(path: str, *sections: str) -> list[Block]:
+    """The blocks below these headings of a page; all of them if none is named."""
+    starts = [
+        (number, line[3:])
+        for number, line in enumerate((ROOT / path).read_text().splitlines(), 1)
+        if line.startswith("## ")
+    ]
+    assert {*sections} <= {title for _, title in starts}, f"{path} has no such section"
+
+    def section(block: Block) -> str:
+        return next((title for number, title in reversed(starts) if number < block.line), "")
+
+    return [block for block in blocks(path) if not sections or section(block) in sections]
 
 
 class Recipe:
     """A page's folder. `left` are the blocks that nothing has used yet."""
 
-    def __init__(self, name: str, folder: Path, **environ: str) -> None:
+    def __init__(self, name: str, folder: Path, *sections: str, **environ: str) -> None:
         self.page, self.folder, self.environ = page(name), folder, environ
-        self.left = blocks(self.page)
+        self.left = parts(self.page, *sections)
 
     def write(self, *only: str) -> None:
         """The files that the page shows, or these of them."""
         for block in list(self.left):
             name = self.name_of(block)
             if name is not None and (not only or name in only):
-                (self.folder / name).write_text(block.text)
+                behind = "t the end of `" in self._above(block)
+                with (self.folder / name).open("a" if behind else "w") as file:
+                    file.write(f"\n{block.text}" if behind else block.text)
                 self.left.remove(block)
 
     def name_of(self, block: Block) -> str | None:
-        above = "\n".join((ROOT / self.page).read_text().splitlines()[: block.line - 1]).rstrip()
-        paragraph = above.rpartition("\n\n")[2]
+        paragraph = self._above(block)
         found = _NAMED.findall(paragraph) if paragraph.endswith(":") else []
         return found[-1] if found else None
+
+    def _above(self, block: Block) -> str:
+        lines = (ROOT / self.page).read_text().splitlines()[: block.line - 1]
+        return "\n".join(lines).rstrip().rpartition("\n\n")[2]
 
     def take(self, language: str) -> str:
         """The next block of a language that is no file."""
@@ -133,8 +155,8 @@ def run_sql(url: str, text: str) -> None:
 
 
 @contextlib.contextmanager
-def follow(name: str, folder: Path, **environ: str) -> Iterator[Recipe]:
-    """A recipe in a folder; `environ` as the reader has exported it."""
-    recipe = Recipe(name, folder, **environ)
+def follow(name: str, folder: Path, *sections: str, **environ: str) -> Iterator[Recipe]:
+    """A recipe, or these sections of one, in a folder; `environ` as the reader has exported it."""
+    recipe = Recipe(name, folder, *sections, **environ)
     yield recipe
     assert [block.where for block in recipe.left] == [], "shown, but not run"

@@ -1,14 +1,15 @@
-"""docs/console.md and its pictures are what the console prints of the prepared shop, and every picture is there."""
+"""The screens in docs/cli.md, and their pictures, are what the console prints of the prepared shop."""
 
 from __future__ import annotations
 
 import re
 
-from scripts.captures import PAGE, WIDE, captures
+from scripts.captures import PAGE, WIDE, captures, text
 from tests.repo.docs.blocks import ROOT
 
 
 def test_the_page_and_its_pictures_are_what_is_printed() -> None:
+    assert text() in (ROOT / PAGE).read_text(encoding="utf-8")
     made = captures()
     assert [str(path) for path, text in made.items() if (ROOT / path).read_text(encoding="utf-8") != text] == []
     assert made == captures(), "whenever it is made"

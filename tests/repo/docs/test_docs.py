@@ -268,7 +268,7 @@ def test_every_extra_named_is_one_of_the_package(page: str) -> None:
 
 @each(
     "block",
-    [b for page in pages() for b in blocks(page, "toml") if "app_name" in b.text],
+    [b for page in pages() for b in blocks(page, "toml") if "app_name" in b.text and "source" in b.text],
 )
 def test_every_configuration_shown_is_accepted(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "poller.toml"

@@ -14,13 +14,18 @@ from sqlalchemy import create_engine, text
 
 from poller import Batch
 from tests.repo.docs.blocks import blocks, run
+from tests.repo.docs.recipe import parts
 
 PAGE = "docs/handlers.md"
 
 
+def _python() -> list[str]:
+    return [block.text for block in parts(PAGE, "Effectively once") if block.language == "python"]
+
+
 def test_the_example_prints_what_the_page_says(tmp_path: Path) -> None:
     """In an empty folder."""
-    printed = run([sys.executable, "-c", blocks(PAGE, "python")[0].text], tmp_path)
+    printed = run([sys.executable, "-c", _python()[0]], tmp_path)
     assert printed.splitlines() == ["handler_failed delivered", "1 sale"]
 
 
@@ -42,7 +47,7 @@ def test_an_older_version_changes_nothing(recipe: int, server: str, request: pyt
 
 def test_a_service_gets_one_key_for_each_version_of_a_row() -> None:
     space: dict[str, Any] = {}
-    exec(blocks(PAGE, "python")[1].text, space)
+    exec(_python()[1], space)
     keys: Counter[str] = Counter()
 
     def post(_url: str, *, headers: dict[str, str], **_: object) -> object:

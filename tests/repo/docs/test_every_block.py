@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.repo.docs.blocks import ROOT, blocks, pages
+from tests.repo.docs.recipe import parts
 from tests.support.cases import each
 
 DOCS = "tests/repo/docs/test_docs.py::"
@@ -21,53 +22,68 @@ NO_CLOUD = "not run: changes a machine, a cluster or a subscription; names in it
 NO_AZURE = "not run: it needs a database server in Azure"
 
 RECIPES = "tests/repo/docs/test_recipes.py::"
+FROM = "tests/repo/docs/test_recipes_databases.py::"
+TO = "tests/repo/docs/test_recipes_targets.py::"
 EVERY_ONE = {
-    "docs/console.md": "tests/repo/docs/test_console.py::test_the_page_and_its_pictures_are_what_is_printed",
     "docs/cli.md": "tests/repo/docs/test_cli_page.py::test_each_commands_example_is_one_that_it_takes",
     "docs/incidents.md": "tests/repo/docs/test_incidents.py::test_the_session_prints_what_is_shown",
 }
-EVERY_ONE |= {
-    f"docs/recipes/{page}.md": RECIPES + test
-    for page, test in {
-        "outbox": "test_an_outbox_sends_what_was_committed",
-        "replica": "test_a_replica_is_the_table",
-        "fan-out": "test_of_two_pollers_one_is_paused_and_the_other_goes_on",
-        "read-model": "test_a_read_model_follows_both_tables",
-        "email-once": "test_each_paid_order_gets_one_mail",
-        "testing-a-handler": "test_the_tests_of_a_handler_pass",
-        "from-a-watermark-table": "test_a_watermark_is_gone_on_from_with_an_overlap",
-        "from-azure-functions-db": "test_an_imported_poller_goes_on_at_the_next_row",
-        "from-debezium-outbox": "test_debeziums_outbox_is_routed_in_order",
-    }.items()
-}
-FROM = "tests/repo/docs/test_recipes_databases.py::"
-EVERY_ONE |= {
-    f"docs/recipes/{page}.md": FROM + test
-    for page, test in {
-        "postgresql": "test_a_servers_user_reads_what_its_page_makes",
-        "mysql": "test_a_servers_user_reads_what_its_page_makes",
-        "sqlite": "test_a_sqlite_file_is_read_as_shown",
-        "sql-server": "test_what_no_server_runs_here_is_loaded_and_parsed",
-        "from-azure-mysql-trigger": "test_the_column_of_azures_trigger_is_followed_without_a_gap",
-        "from-azure-sql-trigger": "test_what_no_server_runs_here_is_loaded_and_parsed",
-    }.items()
-}
 """Pages of which one test runs every block."""
-
-TO = "tests/repo/docs/test_recipes_targets.py::"
 EVERY_ONE |= {
-    f"docs/recipes/{page}.md": TO + test
+    f"docs/recipes/{page}.md": test
     for page, test in {
-        "stdout": "test_rows_are_lines_of_a_file",
-        "storage-queue": "test_messages_trigger_a_function_that_counts_once",
-        "blob": "test_files_hold_each_row_once",
-        "http": "test_an_endpoint_refuses_one_event_without_the_others",
-        "sql-database": "test_a_copy_has_each_row_and_no_older_one",
-        "service-bus": "test_rows_reach_a_broker_by_microsofts_clients",
-        "event-hubs": "test_rows_reach_a_broker_by_microsofts_clients",
-        "own-target": "test_ten_lines_reach_kafka_and_redis",
+        "replica": RECIPES + "test_a_replica_is_the_table",
+        "fan-out": RECIPES + "test_of_two_pollers_one_is_paused_and_the_other_goes_on",
+        "email-once": RECIPES + "test_each_paid_order_gets_one_mail",
+        "http": TO + "test_an_endpoint_refuses_one_event_without_the_others",
+        "own-target": TO + "test_ten_lines_reach_kafka_and_redis",
     }.items()
 }
+
+SERVERS = FROM + "test_a_servers_user_reads_what_its_section_makes"
+PARSED = FROM + "test_what_no_server_runs_here_is_loaded_and_parsed"
+OUTBOX = RECIPES + "test_an_outbox_sends_what_was_committed"
+BROKER = TO + "test_rows_reach_a_broker_by_microsofts_clients"
+COPY = TO + "test_a_copy_has_each_row_and_no_older_one"
+SECTIONS: dict[str, dict[str, str]] = {
+    "docs/recipes/databases.md": {
+        "The poller": SERVERS,
+        "PostgreSQL": SERVERS,
+        "MariaDB and MySQL": SERVERS,
+        "SQL Server and Azure SQL": PARSED,
+        "SQLite": FROM + "test_a_sqlite_file_is_read_as_shown",
+        "Run it": SERVERS,
+    },
+    "docs/recipes/files.md": {
+        "The table and the source": TO + "test_files_hold_each_row_once",
+        "Blob Storage": TO + "test_files_hold_each_row_once",
+        "A pipe or a log": TO + "test_rows_are_lines_of_a_file",
+    },
+    "docs/recipes/from-another-trigger.md": {
+        "The poller": RECIPES + "test_a_watermark_is_gone_on_from_with_an_overlap",
+        "A timer with a watermark table": RECIPES + "test_a_watermark_is_gone_on_from_with_an_overlap",
+        "azure-functions-db": RECIPES + "test_an_imported_poller_goes_on_at_the_next_row",
+        "Azure's SQL trigger": PARSED,
+        "Azure Database for MySQL's trigger": FROM + "test_the_column_of_azures_trigger_is_followed_without_a_gap",
+    },
+    "docs/recipes/outbox.md": {
+        **dict.fromkeys(["The tables", "The writer", "The poller", "Run it", "It empties itself"], OUTBOX),
+        "From Debezium's outbox": RECIPES + "test_debeziums_outbox_is_routed_in_order",
+    },
+    "docs/recipes/queues.md": {
+        "The table and the source": BROKER,
+        "Storage Queue": TO + "test_messages_trigger_a_function_that_counts_once",
+        "Service Bus": BROKER,
+        "Event Hubs": BROKER,
+        "Run it": BROKER,
+    },
+    "docs/recipes/sql-database.md": {
+        "The files": COPY,
+        "Run it": COPY,
+        "A read model": RECIPES + "test_a_read_model_follows_both_tables",
+    },
+}
+"""Pages of which a test follows these sections, and runs every block of them."""
 
 RUN_BY: dict[str, list[str]] = {
     "README.md": [
@@ -104,11 +120,11 @@ RUN_BY: dict[str, list[str]] = {
     ],
     "docs/dependencies.md": [],
     "docs/handlers.md": [
+        *[RECIPES + "test_the_tests_of_a_handler_pass"] * 3,
         ONCE + "test_the_example_prints_what_the_page_says",
         ONCE + "test_an_older_version_changes_nothing",
         ONCE + "test_an_older_version_changes_nothing",
         ONCE + "test_a_service_gets_one_key_for_each_version_of_a_row",
-        NO_CLIENT,
         NO_CLIENT,
     ],
     "docs/failures.md": [
@@ -159,6 +175,7 @@ RUN_BY: dict[str, list[str]] = {
         DOCS + "test_a_range_is_delivered_again_as_shown",
         DOCS + "test_batches_come_as_tables_as_shown",
         DOCS + "test_changes_reach_a_handler_as_shown",
+        *["tests/repo/docs/test_stores.py::test_a_store_of_ones_own_keeps_the_laws_as_shown"] * 2,
     ],
     "docs/relays.md": [
         *[RELAYS + "test_the_configuration_and_the_program_print_one_line"] * 2,
@@ -170,7 +187,7 @@ RUN_BY: dict[str, list[str]] = {
         "tests/integration/relays/test_http.py::test_the_pages_answer_names_an_event",
         RELAYS + "test_each_relay_is_configured_as_shown",
     ],
-    "docs/prune.md": ["tests/cli/test_prune.py::test_the_pages_outbox_empties_itself_as_shown"] * 2,
+    "docs/recipes/prune.md": ["tests/cli/test_prune.py::test_the_pages_outbox_empties_itself_as_shown"] * 2,
     "docs/capture.md": [
         "tests/cli/test_capture.py::test_printed_installed_verified_and_removed",
         "tests/repo/docs/test_capture.py::test_the_copy_of_the_page_is_the_table",
@@ -189,9 +206,7 @@ RUN_BY: dict[str, list[str]] = {
     "docs/sources.md": [ACCEPTED],
     "docs/stores.md": [
         *[ACCEPTED] * 3,
-        *["tests/repo/docs/test_stores.py::test_a_store_of_ones_own_keeps_the_laws_as_shown"] * 2,
     ],
-    "docs/table-changes.md": [],
     "examples/functions/README.md": [
         "not run: `func` is no Python package; test_wheel.py installs the wheel, test_example.py fires the timer",
         DOCS + "test_the_function_examples_readme_names_its_settings",
@@ -224,10 +239,17 @@ def test_each_block_is_run_or_says_why_not(page: str) -> None:
     assert missing == []
 
 
+@each("page", sorted(SECTIONS))
+def test_each_section_with_a_block_is_followed(page: str) -> None:
+    followed = {block for section in SECTIONS[page] for block in parts(page, section)}
+    assert [block.where for block in blocks(page) if block not in followed] == []
+    assert [test for test in SECTIONS[page].values() if not exists(test)] == []
+
+
 def test_every_page_is_listed() -> None:
     readmes = [str(path.relative_to(ROOT)) for path in ROOT.glob("[a-z]*/README.md")]
     nested = [str(path.relative_to(ROOT)) for path in ROOT.glob("examples/*/README.md")]
-    assert sorted({*pages(), *readmes, *nested}) == sorted({*RUN_BY, *EVERY_ONE})
+    assert sorted({*pages(), *readmes, *nested}) == sorted({*RUN_BY, *EVERY_ONE, *SECTIONS})
 
 
 def exists(test: str) -> bool:

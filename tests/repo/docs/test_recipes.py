@@ -20,6 +20,9 @@ from tests.cli import azure_functions_db
 from tests.repo.docs.receivers import Mail, Web, mail, web
 from tests.repo.docs.recipe import Recipe, follow, run_sql
 
+OUTBOX = ("The tables", "The writer", "The poller", "Run it", "It empties itself")
+ROUTER = "From Debezium's outbox"
+
 
 @pytest.fixture
 def receiver() -> Iterator[Web]:
@@ -34,7 +37,7 @@ def mail_server() -> Iterator[Mail]:
 
 
 def test_an_outbox_sends_what_was_committed(receiver: Web, postgres_db: str, tmp_path: Path) -> None:
-    with follow("outbox", tmp_path, SHOP_DB_URL=postgres_db, WEBHOOK=receiver.url) as shop:
+    with follow("outbox", tmp_path, *OUTBOX, SHOP_DB_URL=postgres_db, WEBHOOK=receiver.url) as shop:
         shop.sql(postgres_db)
         shop.write()
         receiver.refuse = 1
@@ -94,7 +97,7 @@ def test_a_read_model_follows_both_tables(tmp_path: Path) -> None:
     def rows() -> list[tuple[Any, ...]]:
         return shop.query("SELECT * FROM order_list ORDER BY id", "lists.db")
 
-    with follow("read-model", tmp_path) as shop:
+    with follow("sql-database", tmp_path, "A read model") as shop:
         shop.write()
         first, then = (shop.take("bash").splitlines() for _ in range(2))
         shop.type("\n".join(first[:2]))
@@ -134,7 +137,7 @@ def test_each_paid_order_gets_one_mail(mail_server: Mail, tmp_path: Path) -> Non
 
 
 def test_the_tests_of_a_handler_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with follow("testing-a-handler", tmp_path) as shop:
+    with follow("handlers", tmp_path, "Test it") as shop:
         shop.write()
         assert shop.take("bash") == "pytest\n"
         monkeypatch.syspath_prepend(tmp_path)
@@ -156,7 +159,7 @@ def test_the_tests_of_a_handler_pass(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_watermark_is_gone_on_from_with_an_overlap(tmp_path: Path) -> None:
-    with follow("from-a-watermark-table", tmp_path) as shop:
+    with follow("from-another-trigger", tmp_path, "The poller", "A timer with a watermark table") as shop:
         shop.write()
         *_, first = (shop.type(line) for line in shop.take("bash").splitlines())
         again = shop.type()
@@ -165,7 +168,7 @@ def test_a_watermark_is_gone_on_from_with_an_overlap(tmp_path: Path) -> None:
 
 
 def test_an_imported_poller_goes_on_at_the_next_row(tmp_path: Path) -> None:
-    with follow("from-azure-functions-db", tmp_path) as shop:
+    with follow("from-another-trigger", tmp_path, "The poller", "azure-functions-db") as shop:
         shop.write()
         (tmp_path / "state-of-orders.json").write_text(azure_functions_db.fixture("text").read_text())
         shop.query("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
@@ -184,7 +187,7 @@ def test_debeziums_outbox_is_routed_in_order(receiver: Web, postgres_db: str, tm
                 postgres_db, f"INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ({values})"
             )
 
-    with follow("from-debezium-outbox", tmp_path, SHOP_DB_URL=postgres_db, WEBHOOK=receiver.url) as shop:
+    with follow("outbox", tmp_path, ROUTER, SHOP_DB_URL=postgres_db, WEBHOOK=receiver.url) as shop:
         shop.write()
         shop.sql(postgres_db)
         insert(("order", "1", "OrderCreated"))
@@ -226,7 +229,7 @@ def test_a_read_models_query_is_one_for_servers_too(
         "INSERT INTO customers VALUES (1, 'Ada', '2026-01-01 00:00:00'), (2, 'Grace', '2026-01-02 00:00:00');\n"
         "INSERT INTO orders VALUES (1, 1, 10, NULL, '2026-01-01 00:00:01'), (2, 2, 20, NULL, '2026-01-01 00:00:02');\n",
     )
-    shop = Recipe("read-model", tmp_path, SHOP=database)
+    shop = Recipe("sql-database", tmp_path, "A read model", SHOP=database)
     shop.write("poller.toml", "handlers.py", "lists.sql")
     shop.replace("poller.toml", "max(o.", "greatest(o.")
     shop.replace("poller.toml", '"sqlite:///shop.db"', '"%SHOP%"')

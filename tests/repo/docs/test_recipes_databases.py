@@ -26,14 +26,14 @@ def users_own(text: str, database: str) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize(
     ("name", "server", "setting"),
-    [("postgresql", "postgres_db", "SHOP_DB_URL"), ("mysql", "mariadb_db", "MYSQL_URL")],
+    [("PostgreSQL", "postgres_db", "SHOP_DB_URL"), ("MariaDB and MySQL", "mariadb_db", "MYSQL_URL")],
     ids=["postgresql", "mariadb"],
 )
-def test_a_servers_user_reads_what_its_page_makes(
+def test_a_servers_user_reads_what_its_section_makes(
     name: str, server: str, setting: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     database = request.getfixturevalue(server)
-    with follow(name, tmp_path) as shop:
+    with follow("databases", tmp_path, "The poller", name, "Run it") as shop:
         shop.write()
         shop.sql(database)
         grants, user, shop.environ[setting] = users_own(shop.take("sql"), database)
@@ -42,13 +42,13 @@ def test_a_servers_user_reads_what_its_page_makes(
             later = "now() + interval '1' second"
             run_sql(database, f"INSERT INTO orders (total, updated_at) VALUES (1, {later}), (2, {later})")
             # As if the reader had typed on for a minute; setting the column itself, an UPDATE is not stamped anew.
-            trigger = "ALTER TABLE orders {} TRIGGER USER" if name == "postgresql" else "SELECT 1"
+            trigger = "ALTER TABLE orders {} TRIGGER USER" if name == "PostgreSQL" else "SELECT 1"
             run_sql(database, trigger.format("DISABLE"))
             run_sql(database, "UPDATE orders SET updated_at = updated_at - interval '1' minute")
             run_sql(database, trigger.format("ENABLE"))
             printed = shop.type()
         finally:
-            drop = f"DROP OWNED BY {user}; DROP ROLE {user}" if name == "postgresql" else f"DROP USER {user}"
+            drop = f"DROP OWNED BY {user}; DROP ROLE {user}" if name == "PostgreSQL" else f"DROP USER {user}"
             run_sql(database, drop)
     assert [json.loads(line)["id"] for line in printed.splitlines() if line.startswith("{")] == [1, 2, 3]
     assert re.findall(r"^ +(?:warn|error) +(\w+)", printed, re.MULTILINE) == []
@@ -60,7 +60,7 @@ def test_the_column_of_azures_trigger_is_followed_without_a_gap(mariadb_db: str,
     run_sql(mariadb_db, f"CREATE TABLE orders (id int PRIMARY KEY, total int);\nALTER TABLE orders ADD {column}")
     run_sql(mariadb_db, "INSERT INTO orders VALUES (1, 1, now() - interval 1 minute)")  # not of the second of the start
     engine = sa.create_engine(mariadb_db, poolclass=sa.NullPool)
-    with follow("from-azure-mysql-trigger", tmp_path) as shop:
+    with follow("from-another-trigger", tmp_path, "The poller", "Azure Database for MySQL's trigger") as shop:
         shop.write()
         grants, user, shop.environ["MYSQL_URL"] = users_own(shop.take("sql"), mariadb_db)
         run_sql(mariadb_db, grants)
@@ -80,12 +80,11 @@ def test_the_column_of_azures_trigger_is_followed_without_a_gap(mariadb_db: str,
 
 
 def test_a_sqlite_file_is_read_as_shown(tmp_path: Path) -> None:
-    with follow("sqlite", tmp_path) as shop:
+    with follow("databases", tmp_path, "The poller", "SQLite", "Run it") as shop:
         shop.write()
-        make, *rest = shop.take("bash").splitlines()
-        shop.type(make)
+        shop.type()
         shop.age("orders")
-        printed = shop.type("\n".join(rest))
+        printed = shop.type()
     assert [json.loads(line)["total"] for line in printed.splitlines() if line.startswith("{")] == [99.5]
     assert re.findall(r"^ +(?:warn|error) +(\w+)", printed, re.MULTILINE) == []
 
@@ -97,16 +96,13 @@ NO_SERVER = {
 
 
 @pytest.mark.parametrize(
-    ("name", "dialect", "kind"),
-    [
-        ("from-azure-sql-trigger", "tsql", "rowversion+pk"),
-        ("sql-server", "tsql", "rowversion+pk"),
-    ],
+    ("name", "section"),
+    [("from-another-trigger", "Azure's SQL trigger"), ("databases", "SQL Server and Azure SQL")],
 )
-def test_what_no_server_runs_here_is_loaded_and_parsed(name: str, dialect: str, kind: str, tmp_path: Path) -> None:
-    with follow(name, tmp_path) as shop:
+def test_what_no_server_runs_here_is_loaded_and_parsed(name: str, section: str, tmp_path: Path) -> None:
+    with follow(name, tmp_path, "The poller", section) as shop:
         shop.write()
         while any(block.language == "sql" for block in shop.left):
-            assert all(sqlglot.parse(shop.take("sql"), dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE))
+            assert all(sqlglot.parse(shop.take("sql"), dialect="tsql", error_level=sqlglot.ErrorLevel.RAISE))
         config = load_config(tmp_path / "poller.toml", NO_SERVER)
-        assert config.pollers["orders"].source.cursor_kind == kind
+        assert config.pollers["orders"].source.cursor_kind == "rowversion+pk"

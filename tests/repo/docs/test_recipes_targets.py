@@ -20,9 +20,8 @@ from azure.functions.servicebus import ServiceBusMessage
 from azure.storage.queue import QueueClient
 
 from poller.config import load_config
-from tests.repo.docs.blocks import ROOT, blocks
 from tests.repo.docs.receivers import web
-from tests.repo.docs.recipe import Recipe, follow, page
+from tests.repo.docs.recipe import Recipe, follow, page, parts
 from tests.support.amqp_broker import Broker
 from tests.support.azurite import Azurite
 from tests.support.entra import Issuer
@@ -33,6 +32,8 @@ SETTINGS = {
     "SQL_SERVER_URL": "mssql+pyodbc://poller_source@server/shop?driver=ODBC+Driver+18+for+SQL+Server",
 }
 
+SHARED = "The table and the source"
+
 
 def orders(shop: Recipe, *totals: float) -> None:
     """A table of old orders."""
@@ -42,15 +43,13 @@ def orders(shop: Recipe, *totals: float) -> None:
 
 
 def test_rows_are_lines_of_a_file(tmp_path: Path) -> None:
-    with follow("stdout", tmp_path) as shop:
+    with follow("files", tmp_path, "The table and the source", "A pipe or a log") as shop:
         shop.write()
-        make, deliver = shop.take("bash").splitlines()
-        shop.type(make)
-        shop.age("orders")
-        shop.type(deliver)
-    (line,) = (tmp_path / "orders.jsonl").read_text().splitlines()
-    assert json.loads(line)["row"]["total"] == 99.5
-    assert len(json.loads(line)["id"]) == 64
+        shop.type()
+        shop.type()
+    lines = [json.loads(line) for line in (tmp_path / "orders.jsonl").read_text().splitlines()]
+    assert [line["row"]["total"] for line in lines] == [99.5, 12.5, 7.0]
+    assert {len(line["id"]) for line in lines} == {64}
 
 
 class Producer:
@@ -134,7 +133,7 @@ def functions(folder: Path) -> Any:
 def test_messages_trigger_a_function_that_counts_once(with_queues: str, tmp_path: Path) -> None:
     name = f"orders-{uuid.uuid4().hex[:8]}"
     with (
-        follow("storage-queue", tmp_path, AzureWebJobsStorage=with_queues) as shop,
+        follow("queues", tmp_path, SHARED, "Storage Queue", "Run it", AzureWebJobsStorage=with_queues) as shop,
         QueueClient.from_connection_string(with_queues, name) as queue,
     ):
         shop.write()
@@ -149,14 +148,16 @@ def test_messages_trigger_a_function_that_counts_once(with_queues: str, tmp_path
         with contextlib.chdir(tmp_path):
             for body in messages:
                 functions(tmp_path)(func.QueueMessage(body=body))
-        assert len(messages) == 4, "a reset sends all of them again"
-        assert shop.query("SELECT total FROM seen ORDER BY rowid", "reader.db") == [(99.5,), (12.5,)]
+        assert len(messages) == 6, "a reset sends all of them again"
+        assert shop.query("SELECT total FROM seen ORDER BY rowid", "reader.db") == [(99.5,), (12.5,), (3.0,)]
 
 
 def test_files_hold_each_row_once(azurite: Azurite, container: str, tmp_path: Path) -> None:
-    with follow("blob", tmp_path, AzureWebJobsStorage=azurite.connection_string, LAKE=container) as shop:
+    settings = {"AzureWebJobsStorage": azurite.connection_string, "LAKE": container}
+    with follow("files", tmp_path, "The table and the source", "Blob Storage", **settings) as shop:
         shop.write()
         shop.replace("poller.toml", 'container = "lake"', f'container = "{container}"')
+        shop.type()
         printed = shop.type()
     assert printed.endswith("dt=2026-04-07 [1]\ndt=2026-04-08 [2, 3]\n")
 
@@ -203,7 +204,7 @@ def _signed_and_plain(folder: Path, signed: str, plain: str, monkeypatch: pytest
 
 
 def test_a_copy_has_each_row_and_no_older_one(tmp_path: Path) -> None:
-    with follow("sql-database", tmp_path) as shop:
+    with follow("sql-database", tmp_path, "The files", "Run it") as shop:
         shop.write()
         *make, check, deliver = shop.take("bash").splitlines()
         shop.type("\n".join(make))
@@ -215,9 +216,12 @@ def test_a_copy_has_each_row_and_no_older_one(tmp_path: Path) -> None:
         assert shop.query("SELECT order_id, total FROM sales", "warehouse.db") == [(1, 99.5), (2, 1.0)]
 
 
-@pytest.mark.parametrize("name", ["service-bus", "event-hubs"])
+@pytest.mark.parametrize("name", ["Service Bus", "Event Hubs"])
 def test_rows_reach_a_broker_by_microsofts_clients(name: str, tmp_path: Path) -> None:
-    with Broker() as broker, follow(name, tmp_path, BROKER=broker.connection_string) as shop:
+    with (
+        Broker() as broker,
+        follow("queues", tmp_path, SHARED, name, "Run it", BROKER=broker.connection_string) as shop,
+    ):
         assert "--name orders" in shop.take("sh")
         shop.write()
         shop.replace("poller.toml", 'namespace = "shop.servicebus.windows.net"', 'connection_env = "BROKER"')
@@ -227,23 +231,36 @@ def test_rows_reach_a_broker_by_microsofts_clients(name: str, tmp_path: Path) ->
         shop.type("\n".join(rest))
         sent = [(one.session_id or one.envelope["x-opt-partition-key"], json.loads(one.body)) for one in broker.sent]
     assert sorted((key, row["id"]) for key, row in sent) == [("7", 1), ("7", 3), ("8", 2)]
-    if name == "service-bus":
+    if name == "Service Bus":
         facts: dict[str, Any] = {"message_id": "a", "application_properties": {}, "user_properties": {}}
         functions(tmp_path)(ServiceBusMessage(body=broker.sent[0].body, **facts))
 
 
 def test_every_database_goes_with_every_target(tmp_path: Path) -> None:
-    index = (ROOT / page("index")).read_text()
-    databases, targets = (set(re.findall(r"\(([\w-]+)\.md\)", part)) for part in index.split("\n## ")[-2:])
-    relays = targets - {"own-target", "email-once"}
-    assert (len(databases), len(relays)) == (4, 7)
-    for database in sorted(databases):
-        (of_source,) = blocks(page(database), "toml")
-        source = of_source.text.partition("[pollers.orders.source]\n")[2]
-        for target in sorted(relays):
-            of_relay, *_ = blocks(page(target), "toml")
-            rest, table, _ = of_relay.text.partition("[pollers.")[2].partition(".source]\n")
-            (tmp_path / "poller.toml").write_text(f'app_name = "shop"\n[pollers.{rest}{table}{source}')
+    databases = [
+        one.text.partition("\n")[2]
+        for name in ("PostgreSQL", "MariaDB and MySQL", "SQL Server and Azure SQL", "SQLite")
+        for one in parts(page("databases"), name)
+        if one.language == "toml"
+    ]
+    relays = [
+        "\n".join(one.text for one in parts(page(name), *sections) if one.language == "toml")
+        for name, *sections in (
+            ("files", SHARED, "Blob Storage"),
+            ("files", SHARED, "A pipe or a log"),
+            ("queues", SHARED, "Storage Queue"),
+            ("queues", SHARED, "Service Bus"),
+            ("queues", SHARED, "Event Hubs"),
+            ("http", "The files"),
+            ("sql-database", "The files"),
+        )
+    ]
+    assert len(databases) == 4
+    for database in databases:
+        for relay in relays:
+            text, found = re.subn(r"(\[pollers\.\w+\.source\]\n)(?:\w.*\n)+", rf"\1{database}", relay)
+            assert found == 1
+            (tmp_path / "poller.toml").write_text(text)
             (one,) = load_config(tmp_path / "poller.toml", SETTINGS).pollers.values()
-            assert one.handler is not None, (database, target)
-            assert one.source.cursor_column in source
+            assert one.handler is not None
+            assert one.source.cursor_column in database

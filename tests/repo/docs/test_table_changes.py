@@ -1,4 +1,4 @@
-"""docs/table-changes.md names each change that the laws of sources try, and says what the poller does then."""
+"""docs/rules.md names each change that the laws of sources try, and says what the poller does then."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.repo.docs.blocks import ROOT
 from tests.support.mariadb import MariaDbServer
 from tests.support.postgres import PostgresServer
 
-PAGE = (ROOT / "docs/table-changes.md").read_text()
+PAGE = (ROOT / "docs/rules.md").read_text()
 KINDS: dict[str, type[Place]] = {"PostgreSQL": PostgreSql, "MariaDB": MariaDb, "SQLite": Sqlite}
 OUTCOMES = ("goes on", "begins the tie again", "waits", "refuses")
 NEEDS_A_BOUND = "engine to MyISAM"
@@ -57,7 +57,7 @@ def rows(section: str) -> list[Row]:
     return found
 
 
-CHANGES, LOSSES = rows("The table"), rows("What the bound rests on")
+CHANGES, LOSSES = rows("Changes of the table"), rows("Changes of the bound")
 
 
 def test_each_change_that_a_law_tries_is_on_the_page_once() -> None:
