@@ -16,7 +16,6 @@ from sqlalchemy import (
     Column,
     Connection,
     Insert,
-    Integer,
     MetaData,
     Table,
     case,
@@ -119,6 +118,12 @@ class Target:
                 f"The {self.place} has further unique keys: a row that meets one of them updates the row that is there."
             )
             return [warn("relay", message, "Drop them, or give the relay a table without.")]
+        if len(found.keys) > 1 and self._settings.on_snapshot == "sweep":
+            message = (
+                f"The {self.place} has further unique keys: a row waits for one with its value in such a key that is no"
+                " longer in the source, and so does the snapshot's end."
+            )
+            return [warn("relay", message, 'Drop them, or set on_snapshot = "delete", which empties the table first.')]
         return [ok("relay", f"{self.place}: it is there, and {', '.join(self._settings.key_columns)} identify a row")]
 
     def check_columns(self, columns: tuple[str, ...]) -> list[Finding]:
@@ -337,7 +342,7 @@ class _Found:
 
     def _check_sweep(self, name: str, dialect: str) -> None:
         """A snapshot can mark rows, and marks none in the place of another."""
-        if not isinstance(self.types.get(name), Integer):
+        if type(self.types.get(name)).__name__ not in ("INTEGER", "BIGINT"):
             is_there = "which is not INTEGER" if name in self.types else "which is not there"
             step = f"ALTER TABLE {self._name} ADD COLUMN {self._quote(name)} INTEGER"
             raise ConfigError(
