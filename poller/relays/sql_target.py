@@ -89,7 +89,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """Of the table, with its schema if one is set."""
+        """The table, with its schema if one is set."""
         return ".".join(filter(None, [self._settings.schema_name, self._settings.table]))
 
     def upsert(self, columns: tuple[str, ...]) -> Upsert:
