@@ -22,7 +22,7 @@ from tests.integration.capture.reading import poller
 from tests.integration.capture.torture import BEGINS, MARIADB, POSTGRESQL, SQLITE, written
 
 FIXTURES = {"postgresql": "postgres_db", "mariadb": "mariadb_db", "sqlite": "sqlite_url"}
-TABLE = "(id INTEGER PRIMARY KEY NOT NULL, note VARCHAR(40){})"
+COLUMNS = "id INTEGER PRIMARY KEY NOT NULL, note VARCHAR(40)"
 STEADY = frozenset(range(1000, 1040))
 """Keys that no writer writes."""
 LONG = [
@@ -60,8 +60,8 @@ class Kept:
         self.target = target
         self.source = Captured(url)
         self.copy = Captured(target)
-        self.source.run(f"CREATE TABLE orders {TABLE.format('')}")
-        self.copy.run(f"CREATE TABLE copy {TABLE.format(', seen INTEGER')}")
+        self.source.run(f"CREATE TABLE orders ({COLUMNS})")
+        self.copy.run(f"CREATE TABLE copy ({COLUMNS}, seen INTEGER, CONSTRAINT short CHECK (note <> 'no'))")
         self.source.run("INSERT INTO orders VALUES " + ", ".join(f"({key}, 'steady')" for key in sorted(STEADY)))
         self.source.install()
 
@@ -153,6 +153,25 @@ def test_a_snapshot_that_is_begun_again_in_its_middle(kept: Kept) -> None:
             assert not kept.is_the_table()
         drained(lambda: orders.tick(write))
     assert kept.is_the_table()
+    orders.close()
+    write.close()
+
+
+def test_a_row_whose_version_is_discarded_keeps_the_old_one(kept: Kept) -> None:
+    write = kept.relay()
+    orders = poller(kept.source, start_from="snapshot", batch_size=10, on_poison="quarantine", max_attempts=1)
+    drained(lambda: orders.tick(write))
+    with kept.read():
+        kept.copy.run("INSERT INTO copy (id, note) VALUES (1, 'stale')")
+        kept.source.run("UPDATE orders SET note = 'no' WHERE id = 1005")
+        orders.reset("snapshot")
+        while orders.tick(write).outcome != "blocked":
+            pass
+        assert (1, "stale") in kept.rows(kept.copy, "copy")
+        orders.quarantine.discard(all=True)
+        drained(lambda: orders.tick(write))
+    there = {(1005, "no"): (1005, "steady")}
+    assert kept.rows(kept.copy, "copy") == [there.get(row, row) for row in kept.rows(kept.source, "orders")]
     orders.close()
     write.close()
 
