@@ -181,7 +181,8 @@ def test_a_row_whose_version_is_discarded_keeps_the_old_one(kept: Kept) -> None:
 def test_of_a_worker_that_is_killed(kept: Kept, tmp_path: Path, seconds: float) -> None:
     """At another batch each time, and every third time a snapshot begins before."""
     state = f"sqlite:///{tmp_path}/state.db"
-    write, orders = kept.relay(), poller(kept.source, SqlStore(state), start_from="snapshot")
+    lease = {"lease_ttl": "1500ms", "heartbeat_interval": "300ms"}
+    write, orders = kept.relay(), poller(kept.source, SqlStore(state), start_from="snapshot", **lease)
     family = kept.source.engine.dialect.name
     steps = {"postgresql": POSTGRESQL[:2], "mysql": MARIADB, "sqlite": SQLITE[:2]}[family]  # nothing that empties it
     begins = {"postgresql": BEGINS, "mysql": ("BEGIN",), "sqlite": ("BEGIN IMMEDIATE",)}[family]

@@ -144,7 +144,7 @@ def test_a_snapshot_that_begins_again_forgets_what_was_named(target: Engine, mad
     assert rows_of(target) == [(1, "a")]
 
 
-def test_a_snapshot_that_goes_on_after_another_began_deletes_nothing(target: Engine, made: Made) -> None:
+def test_a_snapshot_that_goes_on_after_another_deletes_nothing(target: Engine, made: Made) -> None:
     """As after `poller undo` of the reset: its first rows have no mark of the other one."""
     fill(target)
     write = made()
@@ -156,9 +156,7 @@ def test_a_snapshot_that_goes_on_after_another_began_deletes_nothing(target: Eng
 
 
 @pytest.mark.parametrize("first", ["delete", "stop"])
-def test_a_setting_that_changes_within_a_snapshot_counts_from_the_next_one(
-    first: str, target: Engine, made: Made
-) -> None:
+def test_a_setting_counts_from_the_next_snapshot(first: str, target: Engine, made: Made) -> None:
     done(made(on_snapshot=first), change(1, "B"), change(2, "R", 1, "a"))
     done(made(), change(3, "R", 2, "b"), change(4, "E"))
     assert rows_of(target) == [(1, "a"), (2, "b")]
