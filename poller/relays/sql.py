@@ -8,10 +8,11 @@ by key, and an emptied table where the settings allow it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from poller import forks
 from poller.errors import ConfigError, PollerError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import SQLAlchemyError
 
     from poller.relays.sql_target import Target
-    from poller.relays.sql_upsert import RowStatement, Upsert
+    from poller.relays.sql_upsert import RowStatement, Sweep, Upsert
 
 __all__ = ["SqlRelay", "SqlSettings"]
 
@@ -129,16 +130,31 @@ class SqlRelay(Relay[SqlSettings]):
     # ---------------------------------------------------------------------------------------------------- the batch
 
     def _write(self, batch: Batch, target: Target) -> None:
+        from poller.relays.sql_snapshot import OpenSnapshot
         from poller.sinks.sql import fenced
 
         upsert = target.upsert(tuple(batch.rows[0]))
         with target.engine.begin() as connection, fenced(connection, batch) as fresh:
             self._check_truncate(upsert, fresh, target)
             self._check_snapshot(connection, upsert, fresh, target)
-            steps = self._steps(batch, upsert, fresh)
-            if not steps or self._in_one_go(connection, upsert, steps):
+            if upsert.delete is None or not fresh:
+                self._carry_out(batch, connection, upsert, fresh, None)
                 return
-            self._row_by_row(batch, connection, upsert, steps)
+            snapshot = OpenSnapshot(connection, batch, target.name)
+            before = None if upsert.sweep is None else snapshot.mark  # without a mark of this batch it is over
+            after = self._carry_out(batch, connection, upsert, fresh, before)
+            snapshot.become(after)
+            if after is not None and upsert.sweep is not None:
+                self._keep_failed(batch, connection, upsert, upsert.sweep, after)
+
+    def _carry_out(
+        self, batch: Batch, connection: Connection, upsert: Upsert, rows: Sequence[Row], snapshot: int | None
+    ) -> int | None:
+        """Write the rows; those that fail are named. Returns the mark of the snapshot that is open then."""
+        steps = self._steps(batch, upsert, rows, snapshot)
+        if steps and not self._in_one_go(connection, upsert, steps):
+            steps = self._row_by_row(batch, connection, upsert, steps)
+        return steps[-1].snapshot if steps else snapshot
 
     def _check_truncate(self, upsert: Upsert, rows: Sequence[Row], target: Target) -> None:
         """Raises: RetryLater, if the table was emptied and the target is not to be: nothing is written then."""
@@ -159,31 +175,30 @@ class SqlRelay(Relay[SqlSettings]):
                 f'A snapshot of the source table begins, and mode is "insert": the {target.place} would have rows that '
                 'are no changes. Set start_from to "beginning" or "now", and reset the poller there'
             )
-        if self.settings.on_snapshot == "delete":
+        if self.settings.on_snapshot != "stop":
             return
         if connection.execute(select(literal(1)).select_from(upsert.empty.table).limit(1)).first() is not None:
             raise retry_later(
                 f'a snapshot of the source table begins, and on_snapshot is "stop": the {target.place} has rows, and '
-                'some of them may be in the source no longer. Empty it, or set on_snapshot = "delete" in the relay'
+                'some of them may be in the source no longer. Empty it, or set on_snapshot = "sweep" in the relay'
             )
 
     @staticmethod
-    def _steps(batch: Batch, upsert: Upsert, rows: Sequence[Row]) -> list[RowStatement]:
+    def _steps(batch: Batch, upsert: Upsert, rows: Sequence[Row], snapshot: int | None) -> list[RowStatement]:
         """What is done for the rows; one with a value that the database does not have is named."""
         from poller.relays.sql_values import Unstorable
 
-        found, named = [], _Named(batch, upsert)
+        named = _Named(batch, upsert)
+        found: list[RowStatement] = []
         for row in rows:
             if named.waits(row):
                 continue
             try:
-                step = upsert.step(row)
+                found.append(upsert.step(row, found[-1].snapshot if found else snapshot))
             except Unstorable as wrong:
                 named.fail(row, str(wrong))
             except Exception as wrong:  # noqa: BLE001 - a type of the driver's, or of the user's own
                 named.fail(row, f"a value of the row cannot be stored ({type(wrong).__name__})")
-            else:
-                found += [] if step is None else [step]
         return found
 
     @staticmethod
@@ -198,8 +213,11 @@ class SqlRelay(Relay[SqlSettings]):
             with connection.begin_nested():
                 for _, alike in groupby(steps, lambda step: id(step.statement)):  # in order, as few as can be
                     some = list(alike)
+                    statement = some[0].statement
+                    if statement is None:
+                        continue
                     for piece in upsert.pieces([one.values for one in some]):
-                        connection.execute(some[0].statement, piece if some[0].values else None)
+                        connection.execute(statement, piece if some[0].values else None)
         except SQLAlchemyError as refused:
             if fault_of(refused) != "row":
                 raise
@@ -207,23 +225,51 @@ class SqlRelay(Relay[SqlSettings]):
         return True
 
     @staticmethod
-    def _row_by_row(batch: Batch, connection: Connection, upsert: Upsert, steps: Sequence[RowStatement]) -> None:
-        """Each that the database takes; the others are named. Raises: as `_in_one_go`."""
+    def _row_by_row(
+        batch: Batch, connection: Connection, upsert: Upsert, steps: Sequence[RowStatement]
+    ) -> list[RowStatement]:
+        """Each that the database takes, which it returns; the others are named. Raises: as `_in_one_go`."""
         from sqlalchemy.exc import SQLAlchemyError
 
         from poller.relays.sql_errors import described, fault_of
 
         named = _Named(batch, upsert)
+        done: list[RowStatement] = []
         for step in steps:
             if named.waits(step.row):
                 continue
             try:
-                with connection.begin_nested():
-                    connection.execute(step.statement, step.values)
+                if step.statement is not None:
+                    with connection.begin_nested():
+                        connection.execute(step.statement, step.values)
             except SQLAlchemyError as refused:
                 if fault_of(refused) != "row":
                     raise
                 named.fail(step.row, described(refused))
+            else:
+                done.append(step)
+        return done
+
+    @staticmethod
+    def _keep_failed(batch: Batch, connection: Connection, upsert: Upsert, sweep: Sweep, mark: int) -> None:
+        """What the table has of a row that failed stays at the end of the snapshot: the source has the row, and if it
+        is discarded, then only this version of it. Raises: as `_in_one_go`."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        from poller.relays.sql_errors import fault_of
+
+        for row in (batch.rows[failure.position] for failure in batch.failures):
+            key: dict[str, Any] | None = None
+            with suppress(Exception):  # no row of the table has such a key
+                key = upsert.key(row) if row[OP] in "RIU" else None
+            if key is None:
+                continue
+            try:
+                with connection.begin_nested():
+                    connection.execute(sweep.keep, {**key, "mark": mark})
+            except SQLAlchemyError as refused:
+                if fault_of(refused) != "row":
+                    raise
 
     def _judged(self, failed: SQLAlchemyError | OSError, target: Target) -> Exception:
         """What is raised instead, without the driver's own words: they may quote rows."""

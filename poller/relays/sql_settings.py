@@ -52,10 +52,14 @@ class SqlSettings(Options):
     """If a captured table was emptied (TRUNCATE), `delete` empties the target too; `stop` leaves it as it is, and
     carries out no later change until this is `delete`."""
 
-    on_snapshot: Literal["delete", "stop"] = "stop"
-    """If a snapshot of a captured table begins and the target has rows, some perhaps no longer in the table: `delete`
-    empties the target first; `stop` leaves it as it is, and carries out nothing until it is empty, or this is
-    `delete`."""
+    on_snapshot: Literal["sweep", "delete", "stop"] = "stop"
+    """If a snapshot of a captured table begins and the target has rows, some perhaps no longer in the table: `sweep`
+    keeps them, and deletes at its end those that it did not name (`snapshot_column`); `delete` empties the target
+    first; `stop` leaves it as it is, and carries out nothing until it is empty, or this is another."""
+
+    snapshot_column: Column | None = None
+    """For `on_snapshot = "sweep"`: an INTEGER column of the table, of no other use, in which the relay marks rows that
+    the snapshot names."""
 
     timeout: PositiveDuration = timedelta(seconds=60)
     """The time that a statement may take, and how long the transaction of a worker that was stopped may stay open, if
@@ -83,4 +87,18 @@ class SqlSettings(Options):
             raise PydanticCustomError("names", "{reason}", {"key": "version_column", "reason": reason})
         if self.version_column in self.key_columns:
             raise PydanticCustomError("names", "is one of key_columns, and cannot grow", {"key": "version_column"})
+        self._check_sweep()
         return self
+
+    def _check_sweep(self) -> None:
+        """Raises: PydanticCustomError."""
+        name, reason = self.snapshot_column, ""
+        if (self.on_snapshot == "sweep") != (name is not None):
+            given = 'has a meaning only with on_snapshot = "sweep"'
+            reason = 'is missing: on_snapshot = "sweep" needs an INTEGER column of the table' if name is None else given
+        elif name is not None and self.mode == "insert":
+            reason = 'has no meaning with mode = "insert": nothing is deleted'
+        elif name is not None and name in {*self.key_columns, *self.columns, self.version_column}:
+            reason = "is a column that rows fill"
+        if reason:
+            raise PydanticCustomError("names", "{reason}", {"key": "snapshot_column", "reason": reason})

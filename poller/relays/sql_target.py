@@ -18,6 +18,7 @@ from sqlalchemy import (
     Insert,
     MetaData,
     Table,
+    case,
     event,
     false,
     func,
@@ -36,7 +37,7 @@ from poller.databases.urls import abandon, read_url, use_utf8mb4
 from poller.errors import ConfigError
 from poller.model.captured import CHANGE, OP, RESERVED
 from poller.model.finding import Finding, ok, warn
-from poller.relays.sql_upsert import Upsert, deleting
+from poller.relays.sql_upsert import Upsert, key_is, sweeping
 from poller.relays.sql_values import MAKERS
 from poller.sinks.schema import family_of
 
@@ -86,6 +87,11 @@ class Target:
             return f"table {table} in the SQLite file {url.database}"
         return f"table {table} in the database {url.database or '(default)'} at {url.host or 'this machine'}"
 
+    @property
+    def name(self) -> str:
+        """The table, with its schema if one is set."""
+        return ".".join(filter(None, [self._settings.schema_name, self._settings.table]))
+
     def upsert(self, columns: tuple[str, ...]) -> Upsert:
         """The statement for rows with these columns. Raises: ConfigError, SQLAlchemyError."""
         with self._lock:
@@ -112,6 +118,12 @@ class Target:
                 f"The {self.place} has further unique keys: a row that meets one of them updates the row that is there."
             )
             return [warn("relay", message, "Drop them, or give the relay a table without.")]
+        if len(found.keys) > 1 and self._settings.on_snapshot == "sweep":
+            message = (
+                f"The {self.place} has further unique keys: a row waits for one with its value in such a key that is no"
+                " longer in the source, and so does the snapshot's end."
+            )
+            return [warn("relay", message, 'Drop them, or set on_snapshot = "delete", which empties the table first.')]
         return [ok("relay", f"{self.place}: it is there, and {', '.join(self._settings.key_columns)} identify a row")]
 
     def check_columns(self, columns: tuple[str, ...]) -> list[Finding]:
@@ -161,16 +173,23 @@ class Target:
                 f'"{missing}" of the {self.place} is not a column of the rows.', key="columns", next_step=step
             )
         makers = MAKERS[self._family]
-        table = Table(self._settings.table, MetaData(), *map(Column, taken), schema=self._settings.schema_name)
         carried_out = changes and self._settings.mode == "upsert"
+        marked = [name for name in (self._settings.snapshot_column,) if name is not None and carried_out]
+        if taken.keys() & {*marked}:
+            step = "Name the columns of the row that the table takes in `columns`, or another column here."
+            raise ConfigError("is a column that rows fill.", key="snapshot_column", next_step=step)
+        names = [*taken, *marked]
+        table = Table(self._settings.table, MetaData(), *map(Column, names), schema=self._settings.schema_name)
         own_text = (VARCHAR, TEXT) if self._family == "postgresql" else ()
         texts = {name for name in self._settings.key_columns if isinstance(found.types[name], own_text)}
+        key = key_is(table, self._settings.key_columns, texts)
         return Upsert(
-            self._statement(table),
+            self._statement(table, marked),
             {name: (source, partial(makers, found.types[name])) for name, source in taken.items()},
             self._settings.key_columns,
-            deleting(table, self._settings.key_columns, texts) if carried_out else None,
+            table.delete().where(key) if carried_out else None,
             table.delete() if carried_out else None,
+            sweeping(table, marked[0], key) if marked else None,
             connection.exec_driver_sql("SELECT @@max_allowed_packet").scalar() if self._family == "mysql" else None,
         )
 
@@ -178,40 +197,42 @@ class Target:
     def _version(self) -> list[str]:
         return [] if self._settings.version_column is None else [self._settings.version_column]
 
-    def _statement(self, table: Table) -> Insert:
-        """Every column but those of the key, the version last: MySQL assigns from left to right."""
+    def _statement(self, table: Table, marked: list[str]) -> Insert:
+        """Every column but those of the key, the version last: MySQL assigns from left to right. The mark of a snapshot
+        is set even if the row is an older version."""
         if self._settings.mode == "insert":
             return table.insert()
         keys, version = self._settings.key_columns, self._version
-        others = [*(name for name in table.c.keys() if name not in (*keys, *version)), *version]  # noqa: SIM118
+        others = [*(name for name in table.c.keys() if name not in (*keys, *version, *marked)), *version]  # noqa: SIM118
         if self._family == "mysql":
             from sqlalchemy.dialects.mysql import insert as for_mysql
 
             adding = for_mysql(table)
-            new = {name: _of_the_row(adding.inserted, name) for name in others}
-            if not others:
+            new = {name: _of_the_row(adding.inserted, name) for name in (*marked, *others)}
+            if not new:
                 return adding.on_duplicate_key_update({keys[0]: table.c[keys[0]]})
             if not version:
-                return adding.on_duplicate_key_update([(name, new[name]) for name in others])
+                return adding.on_duplicate_key_update([*new.items()])
             # false() and no value: the driver takes none behind the rows of a batch.
             older = func.coalesce(table.c[version[0]] > new[version[0]], false())
-            return adding.on_duplicate_key_update([(name, func.IF(older, table.c[name], new[name])) for name in others])
+            kept = [(name, func.IF(older, table.c[name], new[name])) for name in others]
+            return adding.on_duplicate_key_update([*((name, new[name]) for name in marked), *kept])
         if self._family == "sqlite":
             from sqlalchemy.dialects.sqlite import insert as adding_to
         else:
             from sqlalchemy.dialects.postgresql import insert as adding_to  # type: ignore[assignment]
         upsert = adding_to(table)
-        if not others:
+        if not others and not marked:
             return upsert.on_conflict_do_nothing(index_elements=[*keys])
+        new = {name: upsert.excluded[name] for name in (*others, *marked)}
         guard = [
             or_(table.c[name].is_(None), upsert.excluded[name].is_(None), table.c[name] <= upsert.excluded[name])
             for name in version
         ]
-        return upsert.on_conflict_do_update(
-            index_elements=[*keys],
-            set_={name: upsert.excluded[name] for name in others},
-            where=guard[0] if guard else None,
-        )
+        if not guard or not marked:
+            return upsert.on_conflict_do_update(index_elements=[*keys], set_=new, where=guard[0] if guard else None)
+        newest = {name: case((guard[0], new[name]), else_=table.c[name]) for name in others}
+        return upsert.on_conflict_do_update(index_elements=[*keys], set_={**new, **newest})
 
     # ----------------------------------------------------------------------------------------------- the connection
 
@@ -289,6 +310,8 @@ class _Found:
             self.check_filled(name, key="key_columns")
         for name in settings.columns:
             self.check_filled(name, key="columns")
+        if settings.snapshot_column is not None:
+            self._check_sweep(settings.snapshot_column, connection.dialect.name)
 
     def check_filled(self, name: str, *, key: str) -> None:
         """Raises: ConfigError naming the setting, if the database itself fills the column."""
@@ -316,6 +339,23 @@ class _Found:
             key="key_columns",
             next_step="Name one of them, or add a unique constraint on these columns.",
         )
+
+    def _check_sweep(self, name: str, dialect: str) -> None:
+        """A snapshot can mark rows, and marks none in the place of another."""
+        if type(self.types.get(name)).__name__ not in ("INTEGER", "BIGINT"):
+            is_there = "which is not INTEGER" if name in self.types else "which is not there"
+            step = f"ALTER TABLE {self._name} ADD COLUMN {self._quote(name)} INTEGER"
+            raise ConfigError(
+                f'names "{name}" of the table {self._name}, {is_there}.', key="snapshot_column", next_step=step
+            )
+        self.check_filled(name, key="snapshot_column")
+        if len(self.keys) > 1 and dialect in ("mysql", "mariadb"):
+            raise ConfigError(
+                f'is "sweep", and the table {self._name} has further unique keys: a row would take the place of one'
+                " that is perhaps no longer in the source.",
+                key="on_snapshot",
+                next_step='Set on_snapshot = "delete", which empties the table first, or drop those keys.',
+            )
 
     def _check_deferrable(self, connection: Connection) -> None:
         """PostgreSQL finds the row that is there by no key that may be violated until the commit."""

@@ -208,8 +208,12 @@ class LedgerStatements:
         first, *others = replaced
         changed = {**_prefixed(names), "the_id": first, **values}
         connection.execute(self.become, changed)
-        if others:
-            connection.execute(self.drop, [{**_prefixed(names), "the_id": one} for one in others])
+        self.remove(connection, names, others)
+
+    def remove(self, connection: Connection, names: Names, ids: Sequence[int]) -> None:
+        """Delete entries."""
+        if ids:
+            connection.execute(self.drop, [{**_prefixed(names), "the_id": one} for one in ids])
 
     def shrink(self, connection: Connection, names: Names, id_: int, row_keys: bytes) -> bool:
         """Keep fewer keys in an entry; whether it is there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,7 +181,7 @@ def registered(connection: Connection, captures: str, changes: str) -> PostgreSq
     if table_of(connection, captures) is None:
         return None
     question = sa.text(
-        f"SELECT source_oid::oid, key_columns, columns, partitions, with_old, excluded, accepted, columns_since, "  # noqa: S608
+        "SELECT source_oid::oid, key_columns, columns::text, partitions, with_old, excluded, accepted, columns_since, "  # noqa: S608
         f"removed_at IS NOT NULL FROM {captures.replace(':', chr(92) + ':')} WHERE change_table = :changes"
     )
     found: Any = connection.execute(question, {"changes": changes}).first()
@@ -190,7 +191,7 @@ def registered(connection: Connection, captures: str, changes: str) -> PostgreSq
     return PostgreSqlRegistered(
         oid,
         tuple(key),
-        dict(columns),
+        dict(json.loads(columns)),  # a session may have JSON as text
         tuple(map(int, partitions)),
         old,
         tuple(excluded),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from poller.runtime import SystemRuntime
 
 @dataclass
 class Captured:
-    """Capture of a table, and a session of a writer in autocommit."""
+    """Capture of a table, and a session of a writer in autocommit. May be used by several lanes."""
 
     url: str
     table: str = "orders"
@@ -28,6 +29,7 @@ class Captured:
     def __post_init__(self) -> None:
         self.engine: Engine = sa.create_engine(self.url, isolation_level="AUTOCOMMIT")
         self.writer: Connection = self.engine.connect()
+        self._lock = threading.Lock()
 
     def capture(self, **options: Any) -> TableCapture:
         source: dict[str, Any] = {
@@ -48,9 +50,10 @@ class Captured:
     def run(self, *statements: str) -> list[Any]:
         """Run statements as the writer; the rows of the last one."""
         rows: list[Any] = []
-        for statement in statements:
-            done = self.writer.exec_driver_sql(statement, execution_options={"no_parameters": True})
-            rows = list(done.all()) if done.returns_rows else []
+        with self._lock:
+            for statement in statements:
+                done = self.writer.exec_driver_sql(statement, execution_options={"no_parameters": True})
+                rows = list(done.all()) if done.returns_rows else []
         return rows
 
     def changes(self) -> list[tuple[str, Any, Any]]:

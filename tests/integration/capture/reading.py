@@ -7,6 +7,7 @@ from typing import Any
 
 from poller import Batch, Poller
 from poller.model.captured import CHANGE, OLD, OP
+from poller.ports import StateStore
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.capture.captured import Captured
@@ -71,7 +72,7 @@ class Replica:
             self.rows[key] = values
 
 
-def poller(made: Captured, store: MemoryStore | None = None, **options: Any) -> Poller:
+def poller(made: Captured, store: StateStore | None = None, **options: Any) -> Poller:
     """A poller of the changes."""
     of_source = {name: options.pop(name) for name in ("columns", "start_from", "format") if name in options}
     return Poller(

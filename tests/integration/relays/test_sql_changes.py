@@ -124,7 +124,7 @@ def test_a_snapshot_begins_in_an_empty_target(target: Engine, made: Made) -> Non
     stopping(batch([change(1, "I", 1, "stale")]))
     result = called(stopping, batch([change(2, "B")]))
     assert (result.end, rows_of(target)) == ("later", [(1, "stale")])
-    assert 'set on_snapshot = "delete"' in str(result.error)
+    assert 'set on_snapshot = "sweep"' in str(result.error)
     assert called(made(on_snapshot="delete"), batch([change(2, "B")])).error is None
     assert called(stopping, batch([change(3, "R", 2, "b")])).error is None
     assert called(stopping, batch([change(4, "E")])).error is None
