@@ -26,8 +26,8 @@ IN_CONTRACTS = {
     "poller/contract/stores/documents.py::test_a_write_with_the_current_tag_replaces_and_gives_a_new_tag": (
         "Hostile and broken input",
         (
-            "In a bucket of S3 no two versions of a document share a tag, and a service that ignores conditions keeps no "
-            "state"
+            "In a bucket of S3 no two versions of a document share a tag, and a service that ignores conditions keeps "
+            "no state"
         ),
     ),
     "poller/contract/stores/logs.py::test_a_trail_is_read_up_to_16_kib_a_line": (
