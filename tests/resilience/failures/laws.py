@@ -149,7 +149,7 @@ class FailureLaws(Laws):
         self.settings = settings
         self.rules = RealRules(self.truth, settings)
         self.rules.lanes, self.rules.keys = plan.lanes, bool(plan.keys)
-        self.rules.strict = settings.mode == "quarantine" and not plan.operators
+        self.rules.strict = settings.mode == "quarantine" and not (plan.operators or plan.people)
         if plan.lanes > 1 and not plan.asks:  # then nobody can say which rows stand before a cursor of another page
             self.rules.strict = False
         self._calls: dict[str, tuple[Call, ...]] = {}
@@ -171,7 +171,7 @@ class FailureLaws(Laws):
 
     def calling(self, process: Process, owner: str, batch: Batch, call: Call, token: int) -> None:
         """A handler is called."""
-        if not batch.retry:
+        if not (batch.retry or batch.replay):
             self._judge_versions(process, batch, call)
         self._judge_beside(owner, call)
         self._in_hand[owner][batch.batch_id] = call
@@ -254,8 +254,15 @@ class FailureLaws(Laws):
         if sent.role == "worker":
             self._judge_rules(sent, before, after)
         else:
-            change = after.control.last_change
-            self.rules.person("" if change is None else change.kind, before, after)
+            self._judge_person(before, after)
+
+    def _judge_person(self, before: State, after: State) -> None:
+        change = after.control.last_change
+        what = "" if change is None else change.kind.removeprefix("quarantine ")
+        if what == "cancel" and after.control.cancelled != after.lease.fencing_token:
+            what = "pause"  # no worker was at work
+        gone = aside.listed(before).keys() - aside.listed(after).keys()
+        self.rules.person(what, before, after, tuple(gone) if what == "discard" else ())
 
     def replaced(self, body: bytes | None, tag: str | None) -> None:
         super().replaced(body, tag)
@@ -346,6 +353,8 @@ class FailureLaws(Laws):
         """Which write of a tick this is: by what it changed, and whether a call waited for it."""
         if after.lease.fencing_token != before.lease.fencing_token:
             return "acquire"
+        if before.control.cancelled == before.lease.fencing_token and after.lease.owner_id is None:
+            return "cancelled" if _told(before) == _told(after) else "ended"
         if after.control.halted and not before.control.halted and _told(before) == _told(after):
             return "halt"
         if _told(before) == _told(after):

@@ -8,12 +8,14 @@ from datetime import timedelta
 from poller.config import PollerOptions
 from tests.resilience.failures.actors import FailingWorker
 from tests.resilience.failures.laws import FailureLaws
+from tests.resilience.failures.people import Person
 from tests.resilience.failures.plan import FailurePlan
 from tests.resilience.failures.table import ChangingTable
 from tests.resilience.quarantine.tick import Settings
 from tests.resilience.quarantine.truth import amiss
 from tests.resilience.quarantine.world import Kind, place
 from tests.resilience.simulation.schedule import Report, Schedule, watching
+from tests.resilience.simulation.world import Process
 
 GOOD_ROWS = 4
 """So many rows come in the calm, one after the other: a row gets strikes only while others are delivered."""
@@ -104,6 +106,15 @@ class FailureSchedule(Schedule):
         ):
             for _ in range(times):
                 world.at(self.later(self.calm_at), what)
+        for number in range(plan.people):
+            person = Person(self, f"person{number}")
+            self.operators.append(person)
+            world.at(self.later(self.calm_at), person.begin)
+
+    def _died(self, process: Process) -> None:
+        super()._died(process)
+        for operator in self.operators:
+            operator.done = operator.done or (isinstance(operator, Person) and operator.dead)
 
     def _schedule_rows(self) -> None:
         for pk in range(1, self.failures.rows + 1):

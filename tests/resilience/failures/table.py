@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -107,6 +107,20 @@ class AskedSource(Asked, ChangingSource):
             self._query()
             found = self.table.versions.page(low, limit)
         return _page([row for row in found if high is None or row.place <= place(high)], self._world.now)
+
+
+class ConsoleSource(AskedSource):
+    """The same for a person, who also asks for single rows."""
+
+    def row_of(self, pk: Mapping[str, str]) -> Page:
+        with self._alone():
+            self._query()
+            found = self.table.versions.rows.get(int(pk["id"]))
+        return _page([] if found is None else [found], self._world.now)
+
+    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
+        found = len(self.span(low, high, cap + 1).rows)
+        return min(found, cap), found > cap
 
 
 def _page(found: Sequence[Version], read: float) -> Page:
