@@ -15,13 +15,12 @@ from poller.model.aside import RowFacts
 from poller.model.document import State
 from poller.model.verdict import Report
 from poller.tick.reader import KEPT_FOR
+from tests.resilience.failures.call import Call
 from tests.resilience.failures.plan import FailurePlan
+from tests.resilience.failures.rules import Rules
 from tests.resilience.failures.table import ChangingTable
-from tests.resilience.quarantine.handler import Call
-from tests.resilience.quarantine.laws import Laws as Rules
-from tests.resilience.quarantine.tick import Settings
-from tests.resilience.quarantine.truth import Truth
-from tests.resilience.quarantine.world import Table, Target, Version, place
+from tests.resilience.failures.truth import Settings, Truth
+from tests.resilience.failures.versions import Table, Version, place
 from tests.resilience.simulation.laws import Document, Laws, Sent
 from tests.resilience.simulation.runtime import EPOCH
 from tests.resilience.simulation.source import Trouble
@@ -45,7 +44,6 @@ class Tenant:
 
     token: int
     settings: Settings
-    older: bool = False
 
 
 class SimTruth(Truth):
@@ -53,7 +51,6 @@ class SimTruth(Truth):
 
     def __init__(self, world: World, plan: FailurePlan, table: ChangingTable, seen: Counter[str]) -> None:
         self.table: Table = table.versions
-        self.target = Target()
         self.seen = seen
         self.known = BEGINNING
         self.kept: dict[str, Kept] = {}
@@ -175,7 +172,7 @@ class FailureLaws(Laws):
             self._judge_versions(process, batch, call)
         self._judge_beside(owner, call)
         self._in_hand[owner][batch.batch_id] = call
-        self.rules.handing(Tenant(token, self.settings), call, older=False)
+        self.rules.handing(Tenant(token, self.settings), call)
 
     def _judge_versions(self, process: Process, batch: Batch, call: Call) -> None:
         """Rows are handed over as they are, or were five seconds ago (`judge_age`)."""
@@ -316,7 +313,7 @@ class FailureLaws(Laws):
         self.truth.seen["several batches by one write"] += 1
         if any(len(call.done) < len(call.rows) for call in calls):
             self.truth.fail("a write commits several calls, and not all of their rows were done")
-        return replace(calls[0], rows=tuple(row for call in calls for row in call.rows), through=calls[-1].through)
+        return replace(calls[0], rows=tuple(row for call in calls for row in call.rows))
 
     def _settled_lanes(self, owner: str, calls: tuple[Call, ...], before: State, after: State) -> Call:
         """What the write says of lanes: the rows that it passes or keeps as done, as one call. The one with which they
@@ -374,7 +371,7 @@ class FailureLaws(Laws):
         if standing is None or standing.piece is None or standing.piece != standing.suspect:
             return None
         found = [row for row in self.truth.table.history.values() if row.facts.cursor == standing.piece]
-        return Call((found[0].facts,), before, 0, report=Report("raised")) if found else None
+        return Call((found[0].facts,), before, report=Report("raised")) if found else None
 
     def _count(self, before: State, after: State) -> None:
         seen = self.truth.seen

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from poller.model.handover import Mode
-from tests.resilience.quarantine.world import Kind
+from tests.resilience.failures.versions import Kind
 from tests.resilience.simulation.plan import Plan
 
 Outage: TypeAlias = Literal["raised", "later", "named"]
@@ -45,8 +45,8 @@ class FailurePlan(Plan):
 
 
 def draw(seed: int) -> FailurePlan:
-    """The plan of a seed. Two thirds of them are in the mode `quarantine`. In one of five, handlers are slow; in another one,
-    people do something about rows."""
+    """The plan of a seed. Two thirds of them are in the mode `quarantine`. In one of five, handlers are slow; in
+    another one, people do something about rows."""
     rng = random.Random(f"failures {seed}")
     pick = rng.choice
     bad: list[Kind] = rng.sample(["bad", "named", "crash", "later", "reject", "rejects"], rng.randint(1, 3))

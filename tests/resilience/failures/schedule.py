@@ -11,9 +11,8 @@ from tests.resilience.failures.laws import FailureLaws
 from tests.resilience.failures.people import Person
 from tests.resilience.failures.plan import FailurePlan
 from tests.resilience.failures.table import ChangingTable
-from tests.resilience.quarantine.tick import Settings
-from tests.resilience.quarantine.truth import amiss
-from tests.resilience.quarantine.world import Kind, place
+from tests.resilience.failures.truth import Settings, amiss
+from tests.resilience.failures.versions import Kind, place
 from tests.resilience.simulation.schedule import Report, Schedule, watching
 from tests.resilience.simulation.world import Process
 
@@ -42,7 +41,7 @@ class FailureSchedule(Schedule):
     def make_laws(self) -> FailureLaws:
         plan = self.failures
         limits = super().options(0).model_copy(update=self._options()).limits
-        settings = Settings(plan.mode, limits, plan.batch_size, plan.max_batches)
+        settings = Settings(plan.mode, limits, plan.batch_size)
         self.failure_laws = FailureLaws(self.world, self.changing, plan, settings, self.seen)
         return self.failure_laws
 
