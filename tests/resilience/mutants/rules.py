@@ -233,6 +233,13 @@ OF_RULES = (
         _LEDGER + "test_an_entry_is_over_when_its_last_row_has_been_passed",
     ),
     dying_of(
+        "what was applied is forgotten by a commit on its way",
+        "model/applied.py",
+        "    return state.checkpoint.position\n",
+        "    return state.checkpoint.position + 8\n",
+        "integration/runner/test_grouped.py::test_what_a_batch_may_forget_is_what_has_landed",
+    ),
+    dying_of(
         "what was applied of rows that wait is forgotten",
         "sinks/ledger.py",
         "            carried.append(held)\n",
