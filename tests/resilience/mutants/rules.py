@@ -1,4 +1,4 @@
-"""Mutants of the rules of failing rows (`poller.model`), on schedules whose rows fail."""
+"""Mutants of the rules of failing rows (`poller.model`), and of what is remembered of rows that were applied."""
 
 from __future__ import annotations
 
@@ -176,11 +176,6 @@ RULES = (
         "before .* of its key|of its key waits",
     ),
     Mutant(
-        "a killed row alone is handed over again and again",
-        (Edit("model/window.py", '**({"suspect": piece} if alone else {})', "**{}"),),
-        "not handed over|was not delivered|wedged|halts after",
-    ),
-    Mutant(
         "a halting poller counts the failures of another suspect",
         (
             Edit(
@@ -191,33 +186,31 @@ RULES = (
         ),
         "halts after",
     ),
-    Mutant(
-        "while many are aside, whole batches are handed over",
-        (
-            Edit(
-                "model/handover.py",
-                "many = aside.failing(state) >= limits.max_aside or sorted_.room <= 0",
-                "many = False",
-            ),
-        ),
-        "rows are listed",
-    ),
-    Mutant(
-        "a record is settled whoever opened it since",
-        (
-            Edit(
-                "journal/quarantine/records.py",
-                "if known is None or not known.waits or _is_later(known, generation, fencing_token):",
-                "if known is None or not known.waits:",
-            ),
-        ),
-        "the record of .* is (delivered|superseded|replayed|discarded)",
-    ),
 )
-
-_LEDGER = "unit/sinks/test_ledger.py::"
+"""On schedules whose rows fail."""
 
 OF_RULES = (
+    dying_of(
+        "a killed row alone is handed over again and again",
+        "model/window.py",
+        '**({"suspect": piece} if alone else {})',
+        "**{}",
+        "unit/model/test_failing_rows.py::test_a_killed_row_alone_is_known_from_a_killed_piece",
+    ),
+    dying_of(
+        "while many are aside, whole batches are handed over",
+        "model/handover.py",
+        "many = aside.failing(state) >= limits.max_aside or sorted_.room <= 0",
+        "many = False",
+        "unit/model/test_failing_rows.py::test_a_newer_version_makes_no_room_beyond_the_limit",
+    ),
+    dying_of(
+        "a record is settled whoever opened it since",
+        "journal/quarantine/records.py",
+        "if known is None or not known.waits or _is_later(known, generation, fencing_token):",
+        "if known is None or not known.waits:",
+        "unit/journal/test_quarantine.py::test_a_stale_owner_changes_no_record_that_waits",
+    ),
     dying_of(
         "the window's generation is not compared",
         "model/window.py",
@@ -230,28 +223,28 @@ OF_RULES = (
         "sinks/ledger.py",
         "entry.through <= standing.settled",
         "entry.through == standing.settled",
-        _LEDGER + "test_an_entry_is_over_when_its_last_row_has_been_passed",
+        "unit/sinks/test_ledger.py::test_an_entry_is_over_when_its_last_row_has_been_passed",
     ),
     dying_of(
         "what was applied is forgotten by a commit on its way",
         "model/applied.py",
         "    return state.checkpoint.position\n",
         "    return state.checkpoint.position + 8\n",
-        "integration/runner/test_grouped.py::test_what_a_batch_may_forget_is_what_has_landed",
+        "integration/runner/test_lanes_batches.py::test_a_sink_is_told_the_lane_and_what_has_landed",
     ),
     dying_of(
         "what was applied of rows that wait is forgotten",
         "sinks/ledger.py",
         "            carried.append(held)\n",
         "            pass\n",
-        _LEDGER + "test_of_what_is_over_the_rows_that_wait_are_carried",
+        "unit/sinks/test_ledger.py::test_of_what_is_over_the_rows_that_wait_are_carried",
     ),
     dying_of(
         "failed rows are remembered as applied",
         "sinks/ledger.py",
         "if key not in applied and position not in named)",
         "if key not in applied)",
-        _LEDGER + "test_a_row_that_failed_before_is_not_fresh",
+        "unit/sinks/test_ledger.py::test_a_row_that_failed_before_is_not_fresh",
     ),
 )
 """Of what no schedule has, or only a rare one."""
