@@ -72,7 +72,7 @@ class Replayer(FailingWorker):
 
 
 class Person(OperatorActor):
-    """Somebody with one deed in mind, who looks for a row to do it to."""
+    """A person with one deed in mind, who looks for a row to do it to."""
 
     def __init__(self, schedule: FailureSchedule, name: str) -> None:
         super().__init__(schedule, name)
