@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Self
+from unittest import mock
 
 from poller.config import PollerOptions
+from poller.journal.quarantine import reader
 from tests.resilience.failures.actors import FailingWorker
 from tests.resilience.failures.laws import FailureLaws
 from tests.resilience.failures.people import Person
@@ -20,6 +23,21 @@ GOOD_ROWS = 4
 """So many rows come in the calm, one after the other: a row gets strikes only while others are delivered."""
 LOOKS = 400
 """How often it is looked whether all has come right, before that is taken for never."""
+
+
+class OneByOne:
+    """In the place of threads, which no simulation can step through, where a person reads several records."""
+
+    def __init__(self, max_workers: int) -> None:
+        """How many there would be does not matter."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to wait for."""
+
+    map = staticmethod(map)
 
 
 class FailureSchedule(Schedule):
@@ -67,7 +85,7 @@ class FailureSchedule(Schedule):
     def run(self) -> Report:
         """Play it to the end, or to the first broken law."""
         world, laws = self.world, self.failure_laws
-        with watching(self.clients, laws):
+        with watching(self.clients, laws), mock.patch.object(reader, "ThreadPoolExecutor", OneByOne):
             self._set_up()
             self._until(self.calm_at)
             if world.violation is None:
