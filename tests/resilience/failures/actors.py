@@ -9,8 +9,8 @@ from greenlet import GreenletExit
 from poller import Batch, Reject, RetryLater
 from poller.model.document import State
 from poller.model.verdict import Report
+from tests.resilience.failures.call import Call
 from tests.resilience.failures.table import AskedSource, ChangingSource
-from tests.resilience.quarantine.handler import Call
 from tests.resilience.simulation.actors import HandlerError, Worker
 
 if TYPE_CHECKING:
@@ -61,10 +61,11 @@ class FailingWorker(Worker):
         history = self._truth.table.history
         versions = {(version.pk, version.stamp): version for version in history.values()}
         rows = tuple(versions[int(row["id"]), int(row["changed"])].facts for row in batch)
-        again = next((row for row in known.aside if row.id == rows[0].id), None) if batch.retry else None
+        waits = known.aside if batch.retry else (*known.aside, *known.quarantine) if batch.replay else ()
+        again = next((row for row in waits if row.id == rows[0].id), None)
         if batch.retry and again is None:
             self._world.fail(f"{rows[0].id} is tried, and the process knows it not to be aside")
-        return Call(rows, known, 0, retries=again, lanes=batch.standing.lanes)
+        return Call(rows, known, retries=again, replays=batch.replay, lanes=batch.standing.lanes)
 
     def _behaves(self, batch: Batch, call: Call) -> tuple[Any, Report]:
         """What the handler returns or raises, and what that is to mean."""

@@ -15,13 +15,12 @@ from poller.model.aside import RowFacts
 from poller.model.document import State
 from poller.model.verdict import Report
 from poller.tick.reader import KEPT_FOR
+from tests.resilience.failures.call import Call
 from tests.resilience.failures.plan import FailurePlan
+from tests.resilience.failures.rules import Rules
 from tests.resilience.failures.table import ChangingTable
-from tests.resilience.quarantine.handler import Call
-from tests.resilience.quarantine.laws import Laws as Rules
-from tests.resilience.quarantine.tick import Settings
-from tests.resilience.quarantine.truth import Truth
-from tests.resilience.quarantine.world import Table, Target, Version, place
+from tests.resilience.failures.truth import Settings, Truth
+from tests.resilience.failures.versions import Table, Version, place
 from tests.resilience.simulation.laws import Document, Laws, Sent
 from tests.resilience.simulation.runtime import EPOCH
 from tests.resilience.simulation.source import Trouble
@@ -45,7 +44,6 @@ class Tenant:
 
     token: int
     settings: Settings
-    older: bool = False
 
 
 class SimTruth(Truth):
@@ -53,7 +51,6 @@ class SimTruth(Truth):
 
     def __init__(self, world: World, plan: FailurePlan, table: ChangingTable, seen: Counter[str]) -> None:
         self.table: Table = table.versions
-        self.target = Target()
         self.seen = seen
         self.known = BEGINNING
         self.kept: dict[str, Kept] = {}
@@ -149,7 +146,7 @@ class FailureLaws(Laws):
         self.settings = settings
         self.rules = RealRules(self.truth, settings)
         self.rules.lanes, self.rules.keys = plan.lanes, bool(plan.keys)
-        self.rules.strict = settings.mode == "quarantine" and not plan.operators
+        self.rules.strict = settings.mode == "quarantine" and not (plan.operators or plan.people)
         if plan.lanes > 1 and not plan.asks:  # then nobody can say which rows stand before a cursor of another page
             self.rules.strict = False
         self._calls: dict[str, tuple[Call, ...]] = {}
@@ -171,11 +168,11 @@ class FailureLaws(Laws):
 
     def calling(self, process: Process, owner: str, batch: Batch, call: Call, token: int) -> None:
         """A handler is called."""
-        if not batch.retry:
+        if not (batch.retry or batch.replay):
             self._judge_versions(process, batch, call)
         self._judge_beside(owner, call)
         self._in_hand[owner][batch.batch_id] = call
-        self.rules.handing(Tenant(token, self.settings), call, older=False)
+        self.rules.handing(Tenant(token, self.settings), call)
 
     def _judge_versions(self, process: Process, batch: Batch, call: Call) -> None:
         """Rows are handed over as they are, or were five seconds ago (`judge_age`)."""
@@ -254,8 +251,15 @@ class FailureLaws(Laws):
         if sent.role == "worker":
             self._judge_rules(sent, before, after)
         else:
-            change = after.control.last_change
-            self.rules.person("" if change is None else change.kind, before, after)
+            self._judge_person(before, after)
+
+    def _judge_person(self, before: State, after: State) -> None:
+        change = after.control.last_change
+        what = "" if change is None else change.kind.removeprefix("quarantine ")
+        if what == "cancel" and after.control.cancelled != after.lease.fencing_token:
+            what = "pause"  # no worker was at work
+        gone = aside.listed(before).keys() - aside.listed(after).keys()
+        self.rules.person(what, before, after, tuple(gone) if what == "discard" else ())
 
     def replaced(self, body: bytes | None, tag: str | None) -> None:
         super().replaced(body, tag)
@@ -309,7 +313,7 @@ class FailureLaws(Laws):
         self.truth.seen["several batches by one write"] += 1
         if any(len(call.done) < len(call.rows) for call in calls):
             self.truth.fail("a write commits several calls, and not all of their rows were done")
-        return replace(calls[0], rows=tuple(row for call in calls for row in call.rows), through=calls[-1].through)
+        return replace(calls[0], rows=tuple(row for call in calls for row in call.rows))
 
     def _settled_lanes(self, owner: str, calls: tuple[Call, ...], before: State, after: State) -> Call:
         """What the write says of lanes: the rows that it passes or keeps as done, as one call. The one with which they
@@ -346,6 +350,8 @@ class FailureLaws(Laws):
         """Which write of a tick this is: by what it changed, and whether a call waited for it."""
         if after.lease.fencing_token != before.lease.fencing_token:
             return "acquire"
+        if before.control.cancelled == before.lease.fencing_token and after.lease.owner_id is None:
+            return "cancelled" if _told(before) == _told(after) else "ended"
         if after.control.halted and not before.control.halted and _told(before) == _told(after):
             return "halt"
         if _told(before) == _told(after):
@@ -365,7 +371,7 @@ class FailureLaws(Laws):
         if standing is None or standing.piece is None or standing.piece != standing.suspect:
             return None
         found = [row for row in self.truth.table.history.values() if row.facts.cursor == standing.piece]
-        return Call((found[0].facts,), before, 0, report=Report("raised")) if found else None
+        return Call((found[0].facts,), before, report=Report("raised")) if found else None
 
     def _count(self, before: State, after: State) -> None:
         seen = self.truth.seen

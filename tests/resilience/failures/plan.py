@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from poller.model.handover import Mode
-from tests.resilience.quarantine.world import Kind
+from tests.resilience.failures.versions import Kind
 from tests.resilience.simulation.plan import Plan
 
 Outage: TypeAlias = Literal["raised", "later", "named"]
@@ -23,6 +23,7 @@ class FailurePlan(Plan):
         flaps: how likely a call fails although every row of it is good.
         changes, deletes, heals: how many rows are written again, go, or are put right meanwhile.
         downs, down: how often what the handler calls is down; what it does then.
+        people: how many cancel, discard, add or replay something.
         asks: whether the source can be asked where a row stands that the table has no more.
     """
 
@@ -39,11 +40,13 @@ class FailurePlan(Plan):
     heals: int = 0
     downs: int = 0
     down: Outage = "raised"
+    people: int = 0
     asks: bool = True
 
 
 def draw(seed: int) -> FailurePlan:
-    """The plan of a seed. Two thirds of them are in the mode `quarantine`. In one of five, handlers are slow."""
+    """The plan of a seed. Two thirds of them are in the mode `quarantine`. In one of five, handlers are slow; in
+    another one, people do something about rows."""
     rng = random.Random(f"failures {seed}")
     pick = rng.choice
     bad: list[Kind] = rng.sample(["bad", "named", "crash", "later", "reject", "rejects"], rng.randint(1, 3))
@@ -98,6 +101,8 @@ def draw(seed: int) -> FailurePlan:
         lanes=pick((1, 1, 2, 5)),
         moves=pick((False, True)),
     )
+    if seed % 10 in (2, 3):
+        return replace(plan, people=pick((2, 3, 4)))
     return _slow(plan, rng) if seed % 10 in (4, 8) else plan
 
 

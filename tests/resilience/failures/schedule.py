@@ -4,21 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Self
+from unittest import mock
 
 from poller.config import PollerOptions
+from poller.journal.quarantine import reader
 from tests.resilience.failures.actors import FailingWorker
 from tests.resilience.failures.laws import FailureLaws
+from tests.resilience.failures.people import Person
 from tests.resilience.failures.plan import FailurePlan
 from tests.resilience.failures.table import ChangingTable
-from tests.resilience.quarantine.tick import Settings
-from tests.resilience.quarantine.truth import amiss
-from tests.resilience.quarantine.world import Kind, place
+from tests.resilience.failures.truth import Settings, amiss
+from tests.resilience.failures.versions import Kind, place
 from tests.resilience.simulation.schedule import Report, Schedule, watching
+from tests.resilience.simulation.world import Process
 
 GOOD_ROWS = 4
 """So many rows come in the calm, one after the other: a row gets strikes only while others are delivered."""
 LOOKS = 400
 """How often it is looked whether all has come right, before that is taken for never."""
+
+
+class OneByOne:
+    """In the place of threads, which no simulation can step through, where a person reads several records."""
+
+    def __init__(self, max_workers: int) -> None:
+        """How many there would be does not matter."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to wait for."""
+
+    map = staticmethod(map)
 
 
 class FailureSchedule(Schedule):
@@ -40,7 +59,7 @@ class FailureSchedule(Schedule):
     def make_laws(self) -> FailureLaws:
         plan = self.failures
         limits = super().options(0).model_copy(update=self._options()).limits
-        settings = Settings(plan.mode, limits, plan.batch_size, plan.max_batches)
+        settings = Settings(plan.mode, limits, plan.batch_size)
         self.failure_laws = FailureLaws(self.world, self.changing, plan, settings, self.seen)
         return self.failure_laws
 
@@ -66,7 +85,7 @@ class FailureSchedule(Schedule):
     def run(self) -> Report:
         """Play it to the end, or to the first broken law."""
         world, laws = self.world, self.failure_laws
-        with watching(self.clients, laws):
+        with watching(self.clients, laws), mock.patch.object(reader, "ThreadPoolExecutor", OneByOne):
             self._set_up()
             self._until(self.calm_at)
             if world.violation is None:
@@ -104,6 +123,15 @@ class FailureSchedule(Schedule):
         ):
             for _ in range(times):
                 world.at(self.later(self.calm_at), what)
+        for number in range(plan.people):
+            person = Person(self, f"person{number}")
+            self.operators.append(person)
+            world.at(self.later(self.calm_at), person.begin)
+
+    def _died(self, process: Process) -> None:
+        super()._died(process)
+        for operator in self.operators:
+            operator.done = operator.done or (isinstance(operator, Person) and operator.dead)
 
     def _schedule_rows(self) -> None:
         for pk in range(1, self.failures.rows + 1):

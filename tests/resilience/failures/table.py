@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor
-from poller.model.row_ids import id_of_key, id_of_values
 from poller.ports import Page, Row
-from tests.resilience.quarantine.world import Table as Versions
-from tests.resilience.quarantine.world import Version, place
+from tests.resilience.failures.versions import Table as Versions
+from tests.resilience.failures.versions import Version, place
 from tests.resilience.simulation.source import BOUND, Asked, SimSource, Table, Trouble
 from tests.resilience.simulation.world import Process, World
-
-
-class RealVersion(Version):
-    """A row as it was written once, with the ids that the real code gives it. `key` empty: the key column serves."""
-
-    @cached_property
-    def facts(self) -> RowFacts:
-        cursor = Cursor(kind="integer+pk", value=str(self.stamp), tiebreaker={"id": self.pk})
-        pk = id_of_values({"id": self.pk})
-        key = id_of_values({"customer": self.key}) if self.key else pk
-        return RowFacts(id_of_key(f"orders/{self.pk}/{self.stamp}"), pk, key, cursor)
-
-    def row(self) -> Row:
-        """As a handler is given it."""
-        return {"id": self.pk, "changed": self.stamp, "customer": self.key}
-
-    def __repr__(self) -> str:
-        return f"{self.pk}@{self.stamp}"
 
 
 class ChangingTable(Table):
@@ -44,7 +23,7 @@ class ChangingTable(Table):
 
     def __init__(self, keys: int, world: World) -> None:
         super().__init__(keys)
-        self.versions = Versions(RealVersion)
+        self.versions = Versions()
         self.left: dict[str, float] = {}
         self._world = world
         self._places: list[tuple[int, int]] = []
@@ -109,8 +88,21 @@ class AskedSource(Asked, ChangingSource):
         return _page([row for row in found if high is None or row.place <= place(high)], self._world.now)
 
 
+class ConsoleSource(AskedSource):
+    """The same for a person, who also asks for single rows."""
+
+    def row_of(self, pk: Mapping[str, str]) -> Page:
+        with self._alone():
+            self._query()
+            found = self.table.versions.rows.get(int(pk["id"]))
+        return _page([] if found is None else [found], self._world.now)
+
+    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
+        found = len(self.span(low, high, cap + 1).rows)
+        return min(found, cap), found > cap
+
+
 def _page(found: Sequence[Version], read: float) -> Page:
-    rows = [row for row in found if isinstance(row, RealVersion)]
-    ordering = [{"customer": row.key} for row in rows] if any(row.key for row in rows) else None
-    values = tuple({**row.row(), "read": read} for row in rows)
-    return Page(values, tuple(row.facts.cursor for row in rows), BOUND, ordering)
+    ordering = [{"customer": row.key} for row in found] if any(row.key for row in found) else None
+    values = tuple({**row.row(), "read": read} for row in found)
+    return Page(values, tuple(row.facts.cursor for row in found), BOUND, ordering)

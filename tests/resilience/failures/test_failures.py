@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from tests.resilience.failures.people import DEEDS
 from tests.resilience.failures.plan import FailurePlan, draw
 from tests.resilience.failures.schedule import play
 from tests.resilience.simulation.plan import VARIANTS, varied
@@ -44,6 +45,7 @@ REACHED = (
         "flap",
     ),
     *(f"operator {kind}" for kind in ("pause", "resume", "reset", "break")),
+    *(f"person {deed}" for deed in DEEDS),
 )
 
 
@@ -59,6 +61,16 @@ def held(report: Report) -> None:
     assert report.violation is None, f"{report.violation}\nReplay it with: {command}"
 
 
+@pytest.mark.guarantee("Delivery", "A row that waits is neither lost nor doubled, and only a person discards it")
+@pytest.mark.guarantee(
+    "Delivery",
+    "Later rows of an ordering key are not handled before the row that waits; other keys go on while there is room",
+)
+@pytest.mark.guarantee(
+    "Delivery",
+    "A row that fails, or kills its process, is found and never skipped: the checkpoint passes only rows that are "
+    "handled, or listed as set aside or quarantined with their record written before ([failures.md](failures.md))",
+)
 @pytest.mark.guarantee(
     "Delivery",
     "A row that fails is passed only when the document lists it and its record stands; no other row is held up by it"

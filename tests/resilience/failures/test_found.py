@@ -8,7 +8,7 @@ import pytest
 
 from tests.resilience.failures.plan import draw
 from tests.resilience.failures.schedule import play
-from tests.resilience.quarantine.world import Kind
+from tests.resilience.failures.versions import Kind
 
 
 @pytest.mark.parametrize("seed", [4036, 4107, 4355])

@@ -20,6 +20,7 @@ from tests.resilience.mutants.health import HEALTH
 from tests.resilience.mutants.lanes import LANES, LANES_FAILING, OF_TESTS
 from tests.resilience.mutants.mutant import ANY, SPECIAL, Edit, Mutant
 from tests.resilience.mutants.protocol import PROTOCOL
+from tests.resilience.mutants.rules import OF_RULES, RULES
 from tests.resilience.mutants.table import MUTANTS
 
 FEW = range(400)
@@ -108,7 +109,7 @@ def test_the_code_as_it_is_survives(seeds: range, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "mutant", [pytest.param(one, id=one.name.replace(" ", "-")) for one in (*FAILING, *LANES_FAILING)]
+    "mutant", [pytest.param(one, id=one.name.replace(" ", "-")) for one in (*FAILING, *RULES, *LANES_FAILING)]
 )
 def test_mutant_of_failing_rows_dies(mutant: Mutant, tmp_path: Path) -> None:
     seeds = FEW if mutant.seeds is ANY else mutant.seeds
@@ -117,7 +118,7 @@ def test_mutant_of_failing_rows_dies(mutant: Mutant, tmp_path: Path) -> None:
     assert re.search(mutant.dies_of, ended.stdout), f"died of something else: {ended.stdout}{ended.stderr}"
 
 
-OF_ONE_TEST = (*OF_TESTS, *HEALTH, *DELIVERY, *FACTS, *CONDITIONS, *CAPTURE)
+OF_ONE_TEST = (*OF_TESTS, *OF_RULES, *HEALTH, *DELIVERY, *FACTS, *CONDITIONS, *CAPTURE)
 ONE_TEST = "import sys, poller, pytest; print(poller.__file__); sys.exit(pytest.main(sys.argv[1:]))"
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from poller.lease.tenure import Tenure
+from poller.lease.tenure import CANCELLED, Tenure
 from poller.observability import PollerEvent
 from poller.ports import Row
 from poller.tick.reader import KEPT_FOR
@@ -142,8 +142,9 @@ class Laws:
         again = open_write is None or (open_write.body, open_write.if_tag) == (body, if_tag)
         if not again and open_write is not None and open_write.scope == client.scope:
             self._fail(f"{client.name} starts {label} while {open_write.label} is unresolved")
-        if tenure is not None:
-            # A thread that was held up right after its look at the clock cannot know better: then the tag refuses.
+        if tenure is not None and (tenure._over != CANCELLED or document["lease"]["owner_id"] is not None):
+            # A cancelled tenure gives its lease back however late; only the tag guards that. And a thread that was held
+            # up right after its look at the clock cannot know better: then the tag refuses.
             known = self._world.me().known
             if tenure._over not in (None, "deadline"):
                 self._fail(f"{client.name} starts {label} although its tenure is over: {tenure._over}")
@@ -393,12 +394,16 @@ class Laws:
     def _judge_loss(self, process: Process, owner: str, reason: str) -> None:
         if reason != "deadline":
             lease = (self.document or {}).get("lease")
-            if lease is not None and lease["owner_id"] == owner and not self.meddled:
+            held = lease is not None and lease["owner_id"] == owner
+            if held and not self.meddled and not (reason == CANCELLED and self._is_cancelled(self.document)):
                 self._fail(f"{process.name} reports its lease lost, and it is not")
         elif owner in self._by_owner:
             _, client, _, tenure = self._by_owner[owner]
             if client.unresolved is None and process.clock(self._world.now) < tenure._deadline:
                 self._fail(f"{process.name} gives its lease up although its deadline is ahead")
+
+    def _is_cancelled(self, document: Document | None) -> bool:
+        return document is not None and document["control"].get("cancelled") == document["lease"]["fencing_token"]
 
     def delivering(self, owner: str, batch: Batch, rows: list[int]) -> None:
         """A handler is given a batch: the rows right behind the cursor, and right behind this tenure's last batch; in

@@ -6,29 +6,25 @@ from collections import Counter
 from itertools import dropwhile
 from typing import TYPE_CHECKING, TypeAlias
 
-from poller.handler.batch import Standing
 from poller.model import aside, backoff, window
-from poller.model.aside import RowFacts
 from poller.model.document import State, WaitingRow
-from tests.resilience.quarantine.world import START, Place, Version, place
+from tests.resilience.failures.versions import START, Place, Version, place
 
 if TYPE_CHECKING:
-    from tests.resilience.quarantine.handler import Call
-    from tests.resilience.quarantine.tick import Settings
-    from tests.resilience.quarantine.truth import Hand, Truth
+    from tests.resilience.failures.call import Call
+    from tests.resilience.failures.truth import Hand, Settings, Truth
 
 Key: TypeAlias = tuple[int, str]
 """A row version in a generation."""
 OPEN = ("aside", "pending")
 
 
-class Laws:
+class Rules:
     """The laws of one schedule.
 
     Attributes:
         rejected: ids that the handler rejected.
         excused: ids that a person discarded, or that a reset skipped.
-        overtaken: an older version worked: it overtakes parked keys, and nothing is claimed of their order.
         lanes: how many batches are handled at once.
     """
 
@@ -39,7 +35,6 @@ class Laws:
         self.settings = settings
         self.rejected: set[str] = set()
         self.excused: set[str] = set()
-        self.overtaken = False
         self.strict = settings.mode == "quarantine"
         """Every process is in this mode: a row reported done comes again only after a crash."""
         self.done: set[Key] = set()
@@ -59,7 +54,7 @@ class Laws:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def handing(self, writer: Hand, call: Call, *, older: bool) -> None:
+    def handing(self, writer: Hand, call: Call) -> None:
         """A handler is called."""
         state = self.world.state
         if state.lease.fencing_token != writer.token or state.control.cancelled == writer.token:
@@ -68,11 +63,8 @@ class Laws:
             return
         generation = call.generation
         for row in call.rows:
-            if self.strict and not older and not self.overtaken and (generation, row.id) in self._settled:
+            if self.strict and (generation, row.id) in self._settled:
                 self._fail(f"{row.id} was reported done, and is handed over again")
-        if older:
-            self.overtaken = True
-            return
         if call.retries is not None:
             self._judge_try(writer, state, call.retries)
         else:
@@ -80,8 +72,7 @@ class Laws:
             if backoff.waits_until(state, self.world.moment(), self.settings.limits.backoff) is not None:
                 self._fail("a batch is handed over before its delay is over")
             self._judge_piece(state, call)
-        if not self.overtaken:
-            self._judge_order(state, call)
+        self._judge_order(state, call)
 
     def _judge_try(self, writer: Hand, state: State, row: WaitingRow) -> None:
         found = next((one for one in state.aside if one.id == row.id), None)
@@ -133,22 +124,6 @@ class Laws:
             self.done.add((call.generation, id_))
             self._done_under.add((writer.token, id_))
 
-    def applies(self, generation: int, row: RowFacts, *, replays: bool) -> None:
-        """The fenced target is about to apply a row."""
-        if self.overtaken or replays:
-            return
-        held = self.world.target.rows.get(int(row.pk))
-        if self.world.target.times[generation, row.id]:
-            self._fail(f"the target applies {row.id} twice")
-        if held is not None and held[0] == generation and held[1] > place(row.cursor):
-            self._fail(f"the target takes {row.id} for newer than {held[1]}")
-
-    def pruned(self, standing: Standing) -> None:
-        """The fenced target has forgotten what cannot come again."""
-        for entry in self.world.target.entries:
-            if entry.generation == standing.generation and entry.through <= standing.settled:
-                self._fail(f"the target remembers what was applied up to {entry.through}, which cannot come again")
-
     # --- writes ------------------------------------------------------------------------------------------------------
 
     def landed(self, writer: Hand, before: State, after: State, what: str, call: Call | None) -> None:
@@ -159,15 +134,14 @@ class Laws:
         if what == "acquire" and before.retrying is not None and self._rows_left(after):
             self._batch_first.add(token)
         passed = self._judge_passed(token, before, after)
-        if what != "old" or call is None:
-            self._judge_gone(before, after, call, passed)
+        self._judge_gone(before, after, call, passed)
         self._judge_lists(before, after, persons=False)
         if what == "ended" and call is not None and call.failed_alone:
             self._alone[call.rows[0].id] += 1
             self._ever[call.rows[0].id] += 1
         if what in ("acquire", "begin", "ended"):
             self._judge_window(before, after, what, call)
-        if what == "acquire" and before.retrying is not None and not writer.older:
+        if what == "acquire" and before.retrying is not None:
             self._judge_killed(before, after)
         self._judge_halt(before, after, what, call)
         if what == "ended" and call is not None:
@@ -262,7 +236,7 @@ class Laws:
                 self._fail(f"the killed try of {row.id} does not count")
 
     def _judge_halt(self, before: State, after: State, what: str, call: Call | None) -> None:
-        if not after.control.halted or before.control.halted or what == "old":
+        if not after.control.halted or before.control.halted:
             return
         rejected = call is not None and call.report.rejected
         alone = call is not None and len(call.rows) == 1 and self._alone[call.rows[0].id]

@@ -1,19 +1,27 @@
-"""What the laws need to know: the truth, which only a simulation has. The model of the rules has it in its `World`, the
-simulation of the real code (tests/resilience/failures) shows it its own."""
+"""What the laws need to know: the truth, which only a simulation has."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from poller.model import aside
+from poller.model.aside import Limits
 from poller.model.document import State
-from tests.resilience.quarantine.world import Table, Target
+from poller.model.handover import Mode
+from tests.resilience.failures.versions import Table
 
-if TYPE_CHECKING:
-    from tests.resilience.quarantine.tick import Settings
+
+@dataclass(frozen=True)
+class Settings:
+    """How a process is configured."""
+
+    mode: Mode
+    limits: Limits
+    batch_size: int
 
 
 class OpenOrNot(Protocol):
@@ -27,11 +35,10 @@ class Truth(Protocol):
     """What is true now.
 
     Attributes:
-        state: the document. table, records, target: what stands beside it. seen: how often what happened.
+        state: the document. table, records: what stands beside it. seen: how often what happened.
     """
 
     table: Table
-    target: Target
     seen: Counter[str]
 
     @property
@@ -49,14 +56,12 @@ class Truth(Protocol):
 
 
 class Hand(Protocol):
-    """Who writes: a tenure's token, how its process is configured, whether it is of a version without these rules."""
+    """Who writes: a tenure's token, and how its process is configured."""
 
     @property
     def token(self) -> int: ...
     @property
     def settings(self) -> Settings: ...
-    @property
-    def older(self) -> bool: ...
 
 
 def amiss(truth: Truth, settings: Settings, done: Collection[str] = ()) -> str | None:
