@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack, cast
 from weakref import ref
 
 from poller import once
@@ -579,6 +579,10 @@ class Poller:
     def emit(self, event: PollerEvent) -> None:
         """Give an event to this poller's observers. Raises nothing."""
         self._runner.context.emit(event)
+
+    def __reduce__(self) -> NoReturn:
+        """Raises: TypeError. Connections and threads cannot be sent to another process; a fork makes its own."""
+        raise TypeError(f"{self.name}: a Poller cannot be sent to another process. Make one there.")
 
     def close(self) -> None:
         """Let go of connections and of a handler's process. The poller may be used again afterwards."""

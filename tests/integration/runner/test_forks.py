@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -310,3 +311,10 @@ def test_pollers_that_are_dropped_leave_nothing_to_begin_anew(sqlite_url: str, t
     assert len(known() - before) >= 20 * 4
     made.clear()
     assert known() <= before, "what other tests made may go meanwhile"
+
+
+def test_a_poller_is_not_sent_to_another_process(sqlite_url: str) -> None:
+    source = SqlSource(sqlite_url, table="orders", cursor_column="updated_at", pk_columns=["id"])
+    poller = Poller("orders", app_name="shop", source=source, store=MemoryStore())
+    with poller, pytest.raises(TypeError, match=r"orders: a Poller cannot be sent to another process\. Make one"):
+        pickle.dumps(poller)
