@@ -7,11 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from base64 import b64decode
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from poller.dispatch.messages import WorkMessage
 from tests.functions.folder import REPOSITORY, Folder, add_rows
 
 pytestmark = pytest.mark.skipif(
@@ -85,3 +88,15 @@ def test_worker_reports_a_file_that_cannot_be_read_in_one_line(folder: Folder) -
 
     expected = f"Message: ConfigError: {folder.path / 'poller.toml'}: is not valid TOML"
     assert failure.partition(" | ")[0].startswith(expected)
+
+
+def test_worker_delivers_what_a_work_message_names(queued: Folder) -> None:
+    (queued.path / "handlers.py").write_text(
+        "def on_orders(batch):\n    with open('seen', 'a') as file:\n        file.write(f'{len(batch)} ')\n"
+    )
+    message = WorkMessage("shop", "orders", datetime.now(UTC)).encode()
+
+    result = _work(queued, "dispatch", *[f"work={b64decode(message).decode()}"] * 2, "work={}")
+
+    assert [(i["ok"], i["error"]) for i in result["invocations"]] == [(True, None)] * 4
+    assert (queued.path / "seen").read_text() == "5 ", "a message that comes again finds nothing left"

@@ -27,7 +27,7 @@ WIRE = SimpleNamespace(BindingInfo=BindingInfo, RpcFunctionMetadata=SimpleNamesp
 
 
 def main(folder: str, *names: str) -> dict[str, Any]:
-    """Index the folder, then invoke the functions one after another."""
+    """Index the folder, then invoke the functions one after another; `NAME=TEXT` with a message from its queue."""
     from azure_functions_runtime import handle_event  # type: ignore[import-not-found,unused-ignore]
     from azure_functions_runtime.bindings.datumdef import Datum  # type: ignore[import-not-found,unused-ignore]
     from azure_functions_runtime.bindings.meta import load_binding_registry  # type: ignore[import-not-found,unused-ignore]
@@ -44,10 +44,12 @@ def main(folder: str, *names: str) -> dict[str, Any]:
     indexed = handle_event._metadata_result or []
     timer = Datum(json.dumps({"IsPastDue": False, "Schedule": {}, "ScheduleStatus": None}), "json")
 
-    async def invoke(name: str) -> dict[str, Any]:
+    async def invoke(call: str) -> dict[str, Any]:
+        name, _, text = call.partition("=")
         (function,) = (f for f in indexed if f.name == name)
+        (trigger,) = (one["name"] for one in map(json.loads, function.raw_bindings) if one["type"].endswith("Trigger"))
         ok, returned, _, error, trace = await invocation_request_native(
-            f"invocation-of-{name}", function.function_id, [("timer", timer)], {}
+            f"invocation-of-{name}", function.function_id, [(trigger, Datum(text, "string") if text else timer)], {}
         )
         return {"ok": ok, "returned": returned, "error": error, "trace": trace}
 
