@@ -67,7 +67,7 @@ def test_worker_reports_the_handlers_own_exception(folder: Folder) -> None:
     assert not invocation["ok"]
     assert invocation["error"] == "LookupError('no such customer')"
     assert "in on_orders" in invocation["trace"]
-    assert "poller orders: the handler failed; the checkpoint stays." in invocation["trace"]
+    assert "poller orders: the handler failed. What was not done comes again." in invocation["trace"]
 
 
 def test_worker_reports_a_wrong_poller_in_one_line(folder: Folder) -> None:
