@@ -16,7 +16,6 @@ from poller.handler.batch import Standing
 from poller.relays import relay
 from poller.relays.base import Relay
 from tests.integration.relays.endpoint import called
-from tests.support.server import DatabaseServer
 
 AT = datetime(2026, 4, 7, tzinfo=UTC)
 TABLES = {
@@ -24,21 +23,6 @@ TABLES = {
     "named": "code VARCHAR(20) PRIMARY KEY NOT NULL, name VARCHAR(20)",
     "story": "change_id INTEGER PRIMARY KEY NOT NULL, op CHAR(1), id INTEGER, name VARCHAR(20)",
 }
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres", "mariadb"])
-def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    if request.param == "sqlite":
-        made = create_engine(f"sqlite:///{tmp_path_factory.mktemp('changes')}/target.db")
-        yield made
-        made.dispose()
-        return
-    server: DatabaseServer = request.getfixturevalue(f"{request.param}_server")
-    url = server.new_database()
-    made = create_engine(url)
-    yield made
-    made.dispose()
-    server.drop_database(url)
 
 
 @pytest.fixture

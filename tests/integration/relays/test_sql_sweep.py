@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, text
 
 from poller import Batch
 from poller.handler.batch import Standing
 from poller.relays import relay
 from poller.relays.base import Relay
 from tests.integration.relays.endpoint import called
-from tests.support.server import DatabaseServer
 
 AT = datetime(2026, 4, 7, tzinfo=UTC)
 TABLES = {
@@ -27,21 +26,6 @@ TABLES = {
     "texts": "id INTEGER PRIMARY KEY NOT NULL, name VARCHAR(20), seen VARCHAR(20)",
 }
 CHILD = "id INTEGER PRIMARY KEY NOT NULL, parent INTEGER, FOREIGN KEY (parent) REFERENCES copy (id)"
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres", "mariadb"])
-def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    if request.param == "sqlite":
-        made = create_engine(f"sqlite:///{tmp_path_factory.mktemp('sweep')}/target.db")
-        yield made
-        made.dispose()
-        return
-    server: DatabaseServer = request.getfixturevalue(f"{request.param}_server")
-    url = server.new_database()
-    made = create_engine(url)
-    yield made
-    made.dispose()
-    server.drop_database(url)
 
 
 @pytest.fixture
