@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import SQLAlchemyError
 
     from poller.relays.sql_target import Target
-    from poller.relays.sql_upsert import RowStatement, Sweep, Upsert
+    from poller.relays.sql_upsert import RowStatement, SnapshotSweep, Upsert
 
 __all__ = ["SqlRelay", "SqlSettings"]
 
@@ -251,7 +251,7 @@ class SqlRelay(Relay[SqlSettings]):
         return done
 
     @staticmethod
-    def _keep_failed(batch: Batch, connection: Connection, upsert: Upsert, sweep: Sweep, mark: int) -> None:
+    def _keep_failed(batch: Batch, connection: Connection, upsert: Upsert, sweep: SnapshotSweep, mark: int) -> None:
         """What the table has of a row that failed stays at the end of the snapshot: the source has the row, and if it
         is discarded, then only this version of it. Raises: as `_in_one_go`."""
         from sqlalchemy.exc import SQLAlchemyError

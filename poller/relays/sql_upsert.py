@@ -31,7 +31,7 @@ class RowStatement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class SnapshotSweep:
     """How rows are marked that a snapshot names, and how the others are deleted at its end.
 
     The mark is in a column of the row, so the upsert that writes a row marks it: no key is compared, which would miss
@@ -64,7 +64,7 @@ class Upsert:
     key_columns: tuple[str, ...]
     delete: Delete | None = None
     empty: Delete | None = None
-    sweep: Sweep | None = None
+    sweep: SnapshotSweep | None = None
     largest: int | None = None
 
     def step(self, row: Row, snapshot: int | None) -> RowStatement:
@@ -89,7 +89,7 @@ class Upsert:
         return RowStatement(row, self.statement, {**self.values(row), **mark}, snapshot)
 
     def key(self, row: Row) -> dict[str, Any]:
-        """The parameters of `delete` and of `Sweep.keep`. Raises: as `values`."""
+        """The parameters of `delete` and of `SnapshotSweep.keep`. Raises: as `values`."""
         return {f"key_{at}": self._value(row, name) for at, name in enumerate(self.key_columns)}
 
     def values(self, row: Row) -> dict[str, Any]:
@@ -126,11 +126,11 @@ class Upsert:
             raise Unstorable(f'column "{name}" cannot hold it: {wrong}') from None
 
 
-def sweeping(table: Table, column: str, key: ColumnElement[bool]) -> Sweep:
+def sweeping(table: Table, column: str, key: ColumnElement[bool]) -> SnapshotSweep:
     """The statements of a table whose marks are in this column. `key`: of `key_is`."""
     mark = table.c[column]
     others = table.delete().where(or_(mark.is_(None), mark != bindparam("mark")))
-    return Sweep(column, others, table.update().where(key).values({mark: bindparam("mark")}))
+    return SnapshotSweep(column, others, table.update().where(key).values({mark: bindparam("mark")}))
 
 
 def key_is(table: Table, key_columns: tuple[str, ...], texts: Set[str]) -> ColumnElement[bool]:
