@@ -136,7 +136,16 @@ def test_a_tenth_of_the_flights_reaches_a_queue_under_kills(
     tmp_path: Path, postgres_db: str, azurite: Azurite, container: str
 ) -> None:
     rows = flights.year()[: flights.YEAR_ROWS // 10]
-    check_queue(tmp_path, postgres_db, azurite, container, rows, settings="rows_per_message = 50", lives=(0.0, 0.5), most_kills=3)
+    check_queue(
+        tmp_path,
+        postgres_db,
+        azurite,
+        container,
+        rows,
+        settings="rows_per_message = 50",
+        lives=(0.0, 0.5),
+        most_kills=3,
+    )
 
 
 @pytest.mark.prove
