@@ -38,7 +38,7 @@ _HOLDS = "holds_session"
 USUAL = timedelta(seconds=1)
 """`settle`, if it is not set."""
 WAIT = 5.0
-"""Seconds for which a process that has just begun samples, if rows wait."""
+"""Seconds in all for which a process that has just begun samples, if rows wait."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
 
 
@@ -51,6 +51,8 @@ class CurrentBound:
     ) -> None:
         self._monotonic = monotonic
         self.patience = WAIT
+        self._left = 0.0
+        """Of `patience`, for the present sampler."""
         self._zone_seen = 0.0
         self._database = database
         self._options = options
@@ -116,6 +118,7 @@ class CurrentBound:
                 self._zone_seen = self._monotonic()
                 sampler, memory = self.choose(known, statements), self.remember() or {}
             self._sampler, self._known, self._made_for = sampler, Memory(), (known, place)
+            self._left = self.patience
             self.recall(memory)
         elif self._monotonic() - self._zone_seen >= ZONE_EVERY:
             with once.command():
@@ -155,19 +158,19 @@ class CurrentBound:
             raise refused
 
     def wait(self, bound: Bound, known: Inspection, statements: Statements, waiting: Callable[[], bool]) -> Bound:
-        """For a process that has just begun to sample: more samples, for up to `WAIT`, if rows wait. Not for a delay,
-        which would take as long as it is."""
+        """For a process that has just begun to sample: more samples, for up to `WAIT` in all, if rows wait. Not for a
+        delay, which would take as long as it is; and not again for a transaction that stays open."""
         if not bound.cold:
             return bound
         if not waiting():
             return replace(bound, cold=False)
-        end, pause = time.monotonic() + self.patience, _FIRST_PAUSE
-        while bound.kind != "heuristic" and time.monotonic() < end:
+        pause = _FIRST_PAUSE
+        while bound.cold and bound.value is None and bound.kind != "heuristic" and self._left > 0:
+            began = time.monotonic()
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
             bound = self.sample(known, statements)
-            if bound.value is not None or not bound.cold:
-                break
+            self._left -= time.monotonic() - began
         return bound
 
     def remember(self) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from poller.model.cursor import CursorKind
 from tests.contract.sources.follower import End, Follower
 from tests.contract.sources.laws.cases import Case, Laws, cases
 from tests.contract.sources.place import Place
@@ -25,3 +26,22 @@ class CostLaws(Laws):
                 assert follower.tick().outcome == "idle"
                 counts.append(len(sent))
             assert counts == [idle] * 3, sent
+
+    @cases("cursor", lambda kind: [Case(one, (one,), soak=True) for one in kind.filled] if kind.writers > 1 else ())
+    def test_what_was_open_at_the_first_look_delays_one_tick(self, place: Place, cursor: CursorKind) -> None:
+        """A process that has just begun looks again and again, for seconds; later ticks leave that to the next one."""
+        place.make_filled(cursor)
+        place.run(place.added(cursor, 1))
+        sent: list[str] = []
+        with place.session() as slow:
+            slow.run(place.begin, place.added(cursor, 2))
+            with Follower(place, place.reading_filled(cursor), before=sent.append) as follower:
+                counts = []
+                for _ in range(3):
+                    sent.clear()
+                    follower.tick()
+                    counts.append(len(sent))
+                slow.run("COMMIT")
+                assert follower.drain() == End()
+                assert sorted(follower.numbers) == [1, 2]
+        assert max(counts[1:]) < 12, counts
