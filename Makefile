@@ -47,7 +47,7 @@ soak: $(DEV) $(TOOLS)  ## longer ones: kills between any two steps, faults, tort
 	@$(COMPILED)
 	@$(BIN)/python -m pytest -m "soak and not prove" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-prove: $(DEV) $(TOOLS)  ## the longest ones, before a release: 10,000 schedules, 50 kills, millions of rows (docs/proofs.md)
+prove: $(DEV) $(TOOLS)  ## the longest ones, before a release: 10,000 schedules, 50 kills, millions of rows (docs/inside/proofs.md)
 	@$(BIN)/python -m pytest -m prove -n 2 --dist worksteal -rA --show-capture=stdout $(PYTEST_ARGS)
 
 bench: $(DEV) $(TOOLS)  ## every system side by side, for a quarter of an hour, into benchmarks/RESULTS.md (BENCH_ARGS=--quick: tiny)

@@ -180,10 +180,10 @@ Python the same keys are keywords of `poller.relays.relay`.
 def main(arguments: list[str]) -> int:
     """Write or check every page; returns the exit code."""
     pages: dict[str, Callable[[], str]] = {
-        "architecture.md": architecture,
+        "inside/architecture.md": architecture,
         "cli.md": cli,
         "configuration.md": configuration,
-        "guarantees.md": guarantees,
+        "inside/guarantees.md": guarantees,
         "performance.md": performance,
     }
     wanted: dict[Path, str | None] = {DOCS / name: page() for name, page in pages.items()}

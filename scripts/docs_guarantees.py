@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-PAGE = Path("docs") / "guarantees.md"
+PAGE = Path("docs") / "inside" / "guarantees.md"
 FIRST = ("tests/resilience", "tests/integration")
 """Folders whose tests come first in a table: they show a promise as a whole."""
 IN_CONTRACTS = {

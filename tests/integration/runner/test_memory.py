@@ -72,7 +72,7 @@ def pages(number: int) -> int:
 @pytest.mark.guarantee(
     "Rows that commit late",
     "Memory is bounded by options: a slow handler on a deep table holds no more rows than "
-    "[performance.md](performance.md) says",
+    "[performance.md](../performance.md) says",
 )
 @pytest.mark.parametrize(
     ("options", "most"),

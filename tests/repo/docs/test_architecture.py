@@ -1,4 +1,4 @@
-"""docs/architecture.md names the modules, the floors and the files in the store as they are."""
+"""docs/inside/architecture.md names the modules, the floors and the files in the store as they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tomllib
 
 from tests.repo.docs.blocks import ROOT
 
-PAGE = (ROOT / "docs" / "architecture.md").read_text()
+PAGE = (ROOT / "docs" / "inside" / "architecture.md").read_text()
 
 
 def test_the_floors_on_the_page_are_the_linters() -> None:

@@ -338,7 +338,7 @@ def _text(file: str) -> str:
 
 
 def test_the_fingerprints_test_vector_is_what_is_computed() -> None:
-    (vector,) = blocks("docs/rules.md", "json")
+    (vector,) = blocks("docs/inside/rules.md", "json")
     source = SqlSource(
         "postgresql+psycopg://app:secret@DB.Example.com/shop?sslmode=require",
         schema="public",
@@ -349,4 +349,4 @@ def test_the_fingerprints_test_vector_is_what_is_computed() -> None:
     )
 
     assert source.describe().canonical() == vector.text.strip()
-    assert f"`{source.describe().fingerprint()}`" in (ROOT / "docs/rules.md").read_text()
+    assert f"`{source.describe().fingerprint()}`" in (ROOT / "docs/inside/rules.md").read_text()

@@ -91,7 +91,7 @@ RUN_BY: dict[str, list[str]] = {
         "tests/repo/packaging/test_make.py::test_make_demo_runs_the_command_that_the_demos_test_drives",
     ],
     "benchmarks/README.md": [],
-    "docs/architecture.md": [DRAWING, DRAWING, DRAWING],
+    "docs/inside/architecture.md": [DRAWING, DRAWING, DRAWING],
     "docs/azure-functions.md": [
         TIMERS,
         TIMERS,
@@ -118,7 +118,7 @@ RUN_BY: dict[str, list[str]] = {
         NO_CLOUD + "test_the_session_with_systemd_installs_what_the_unit_names",
         NO_CLOUD + "test_the_extras_shown_are_the_packages",
     ],
-    "docs/dependencies.md": [],
+    "docs/inside/dependencies.md": [],
     "docs/handlers.md": [
         *[RECIPES + "test_the_tests_of_a_handler_pass"] * 3,
         ONCE + "test_the_example_prints_what_the_page_says",
@@ -154,7 +154,7 @@ RUN_BY: dict[str, list[str]] = {
         TIMERS,
     ],
     "docs/concepts.md": [DRAWING],
-    "docs/guarantees.md": [],
+    "docs/inside/guarantees.md": [],
     "docs/recipes/index.md": [],
     "docs/http.md": [
         *[HTTP + "test_a_session_beside_poller_run_prints_what_is_shown"] * 4,
@@ -166,7 +166,7 @@ RUN_BY: dict[str, list[str]] = {
         HTTP + "test_the_scalers_address_and_place_exist",
     ],
     "docs/performance.md": [],
-    "docs/proofs.md": [],
+    "docs/inside/proofs.md": [],
     "docs/python.md": [
         DOCS + "test_pollers_run_in_a_process_of_ones_own_as_shown",
         DOCS + "test_a_program_looks_at_pollers_as_shown",
@@ -193,7 +193,7 @@ RUN_BY: dict[str, list[str]] = {
         "tests/repo/docs/test_capture.py::test_the_copy_of_the_page_is_the_table",
         "tests/repo/docs/test_capture.py::test_the_copy_of_the_page_is_the_table",
     ],
-    "docs/rules.md": [DOCS + "test_the_fingerprints_test_vector_is_what_is_computed"],
+    "docs/inside/rules.md": [DOCS + "test_the_fingerprints_test_vector_is_what_is_computed"],
     "docs/security.md": [
         "tests/repo/docs/test_security.py::test_the_pages_roles_suffice_and_the_source_is_only_read",
         "tests/repo/docs/test_security.py::test_the_pages_roles_suffice_and_the_source_is_only_read",

@@ -70,7 +70,7 @@ def any_server_db(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.guarantee(
     "Who may see and do what",
-    "The roles of [security.md](security.md) are enough, and the source is only read",
+    "The roles of [security.md](../security.md) are enough, and the source is only read",
 )
 def test_the_pages_roles_suffice_and_the_source_is_only_read(
     project: Project, users: tuple[str, dict[str, str]]

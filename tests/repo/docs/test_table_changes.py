@@ -1,4 +1,4 @@
-"""docs/rules.md names each change that the laws of sources try, and says what the poller does then."""
+"""docs/inside/rules.md names each change that the laws of sources try, and says what the poller does then."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.repo.docs.blocks import ROOT
 from tests.support.mariadb import MariaDbServer
 from tests.support.postgres import PostgresServer
 
-PAGE = (ROOT / "docs/rules.md").read_text()
+PAGE = (ROOT / "docs/inside/rules.md").read_text()
 KINDS: dict[str, type[Place]] = {"PostgreSQL": PostgreSql, "MariaDB": MariaDb, "SQLite": Sqlite}
 OUTCOMES = ("goes on", "begins the tie again", "waits", "refuses")
 NEEDS_A_BOUND = "engine to MyISAM"

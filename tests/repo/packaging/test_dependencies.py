@@ -39,10 +39,10 @@ def used(*folders: str) -> dict[str, str]:
 
 @each("name", [*RUNTIME, *OPTIONAL])
 def test_the_documentation_says_why_each_dependency_is_there(name: str) -> None:
-    page = (REPOSITORY / "docs" / "dependencies.md").read_text()
+    page = (REPOSITORY / "docs" / "inside" / "dependencies.md").read_text()
     wanted = f"`{name}" if name in RUNTIME else f"`poller[{OPTIONAL[name]}]` | `{name}"
     rows = [line for line in page.splitlines() if re.match(rf"\| {re.escape(wanted)}[\[`]", line)]
-    assert len(rows) == 1, f"docs/dependencies.md must have one row for {name}, it has {len(rows)}"
+    assert len(rows) == 1, f"docs/inside/dependencies.md must have one row for {name}, it has {len(rows)}"
 
 
 @pytest.mark.soak
@@ -70,7 +70,7 @@ def test_packages_that_share_a_name_are_distinguished() -> None:
 
 
 def test_the_documentation_explains_each_development_package() -> None:
-    page = (REPOSITORY / "docs" / "dependencies.md").read_text()
+    page = (REPOSITORY / "docs" / "inside" / "dependencies.md").read_text()
     (section,) = re.findall(r"^## Only for development\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
     rows = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)
     listed = [normal(name) for row in rows for name in re.findall(r"`([^`]+)`", row)]

@@ -69,7 +69,7 @@ def held(report: Report) -> None:
 @pytest.mark.guarantee(
     "Delivery",
     "A row that fails, or kills its process, is found and never skipped: the checkpoint passes only rows that are "
-    "handled, or listed as set aside or quarantined with their record written before ([failures.md](failures.md))",
+    "handled, or listed as set aside or quarantined with their record written before ([failures.md](../failures.md))",
 )
 @pytest.mark.guarantee(
     "Delivery",
