@@ -31,7 +31,8 @@ from poller.errors import (
 
 if TYPE_CHECKING:
     from poller.app import App, load_app
-    from poller.handler.batch import Batch
+    from poller.handler.batch import Batch, Standing
+    from poller.handler.call import Handler
     from poller.handler.reports import Reject, RetryLater
     from poller.poller import Poller
     from poller.tick.result import TickResult
@@ -45,6 +46,7 @@ __all__ = [
     "ConfigError",
     "Fenced",
     "FingerprintMismatch",
+    "Handler",
     "LeaseHeld",
     "LeaseLost",
     "Poller",
@@ -53,6 +55,7 @@ __all__ = [
     "RetryLater",
     "SourceError",
     "SourceUnavailable",
+    "Standing",
     "StateCorrupt",
     "StoreDenied",
     "StoreError",
@@ -66,9 +69,11 @@ __all__ = [
 _HOMES = {
     "App": "app",
     "Batch": "handler.batch",
+    "Handler": "handler.call",
     "Poller": "poller",
     "Reject": "handler.reports",
     "RetryLater": "handler.reports",
+    "Standing": "handler.batch",
     "TickResult": "tick.result",
     "load_app": "app",
 }

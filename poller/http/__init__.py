@@ -33,6 +33,7 @@ Liveness is not answered here: a worker that drains a backlog is late and well.
 
 from __future__ import annotations
 
+from poller.http.addresses import read_address
 from poller.http.endpoints import ROUTES, Endpoints, Route
 from poller.http.hosts import Hosts
 from poller.http.keys import Keys
@@ -51,5 +52,6 @@ __all__ = [
     "Request",
     "Route",
     "endpoints_of",
+    "read_address",
     "serve",
 ]

@@ -165,12 +165,14 @@ class CurrentBound:
         if not waiting():
             return replace(bound, cold=False)
         pause = _FIRST_PAUSE
-        while bound.cold and bound.value is None and bound.kind != "heuristic" and self._left > 0:
+        while bound.kind != "heuristic" and self._left > 0:
             began = time.monotonic()
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
             bound = self.sample(known, statements)
             self._left -= time.monotonic() - began
+            if bound.value is not None or not bound.cold:
+                break
         return bound
 
     def remember(self) -> dict[str, Any] | None:

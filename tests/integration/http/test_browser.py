@@ -8,8 +8,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, ViewportSize
 
-from poller.http import HttpServer
-from poller.http.addresses import read_address
+from poller.http import HttpServer, read_address
 from tests.support.browser import FunctionsHost, Watched, chromium, watched
 from tests.support.dashboard import Shop, busy_shop, hostile_shop
 from tests.support.http import TOKEN

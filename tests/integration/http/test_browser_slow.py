@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Route
 
-from poller.http import Answer, HttpServer, Request
-from poller.http.addresses import read_address
+from poller.http import Answer, HttpServer, Request, read_address
 from tests.integration.http.changing import KEY, shop
 from tests.support.browser import chromium, watched
 from tests.support.dashboard import busy_shop

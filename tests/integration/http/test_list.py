@@ -13,9 +13,8 @@ from urllib.parse import quote
 import pytest
 
 from poller.admin.status import PollerStatus
-from poller.http import HttpServer
+from poller.http import HttpServer, read_address
 from poller.http import serve as serve_app
-from poller.http.addresses import read_address
 from tests.integration.health.shop import Shop as RealShop
 from tests.support.dashboard import Shop, ago, busy_shop, poller, waits
 from tests.support.http import Received, request, send

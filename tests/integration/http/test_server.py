@@ -11,8 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from poller.http import Answer, CallerLimits, HttpServer, Request
-from poller.http.addresses import read_address
+from poller.http import Answer, CallerLimits, HttpServer, Request, read_address
 from tests.support.http import SECURITY, TOKEN, Asked, Received, endpoints, received, request, send
 from tests.support.services import wait_until
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import ExitStack
 
-from poller.http import CallerLimits, HttpServer
-from poller.http.addresses import read_address
+from poller.http import CallerLimits, HttpServer, read_address
 from tests.support.http import endpoints, request, send
 
 

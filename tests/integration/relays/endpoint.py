@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from poller import Batch
-from poller.handler.call import Handler, ThreadExecutor
+from poller import Batch, Handler
+from poller.handler.call import ThreadExecutor
 from poller.handler.result import CallResult
 from tests.support.certificates import Certificates
 

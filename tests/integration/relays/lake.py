@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from azure.storage.blob import ContainerClient
 
-from poller import Batch
-from poller.handler.batch import Standing
+from poller import Batch, Standing
 from poller.relays.blob import BlobRelay, BlobSettings
 from tests.support.azurite import Azurite
 

@@ -11,9 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from poller import Batch, RetryLater
+from poller import Batch, RetryLater, Standing
 from poller.errors import ConfigError, Fenced, PollerError
-from poller.handler.batch import Standing
 from poller.ports import Row
 from tests.integration.relays.lake import Lake, arrow_batch, parquet_of
 from tests.support.azurite import Azurite

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Column, Engine, Integer, MetaData, Table, create_engine, event, inspect, make_url, text
 
-from poller import Batch, ConfigError, Poller, load_app
-from poller.handler.batch import Standing
+from poller import Batch, ConfigError, Poller, Standing, load_app
 from poller.relays import relay
 from poller.relays.base import Relay
 from poller.sources import SqlSource

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
-from poller import Batch
-from poller.handler.batch import Standing
+from poller import Batch, Standing
 from poller.relays import relay
 from poller.relays.base import Relay
 from tests.integration.relays.endpoint import called

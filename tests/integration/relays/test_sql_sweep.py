@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from poller import Batch
-from poller.handler.batch import Standing
+from poller import Batch, Standing
 from poller.relays import relay
 from poller.relays.base import Relay
 from tests.integration.relays.endpoint import called

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from poller import Batch, TickResult
+from poller import Batch, Handler, TickResult
 from poller.config import PollerOptions
 from poller.errors import SourceError
-from poller.handler.call import Handler
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import OperatorChange, State, decode, encode

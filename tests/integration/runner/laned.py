@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from poller import Batch
-from poller.handler.call import Handler
+from poller import Batch, Handler
 from poller.model.cursor import Cursor
 from poller.model.document import State, decode
 from poller.model.row_ids import id_of_values

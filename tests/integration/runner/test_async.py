@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from poller import Batch
+from poller import Batch, Handler
 from poller.errors import ConfigError
-from poller.handler.call import Handler
 from poller.observability import StaleCommitRefused
 from poller.ports import Row
 from tests.integration.runner.fakes import World, Worlds, cursor_of, row

@@ -8,9 +8,8 @@ import logging
 
 import pytest
 
-from poller import Batch
+from poller import Batch, Handler
 from poller.errors import ConfigError, SourceUnavailable, StoreUnavailable
-from poller.handler.call import Handler
 from poller.model import transitions
 from poller.model.document import OperatorChange, State
 from poller.model.redact import LIMIT

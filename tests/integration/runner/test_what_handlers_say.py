@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poller import Batch
-from poller.handler.call import Handler
+from poller import Batch, Handler
 from poller.model.document import State
 from poller.tick.leased import Handled, LeasedDelivery
 from tests.integration.runner.fakes import World, Worlds, cursor_of, row

@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, create_engine, event, insert, select
 from sqlalchemy.pool import NullPool
 
-from poller import Batch
-from poller.handler.batch import Standing
+from poller import Batch, Standing
 from poller.handler.call import call
 from poller.model.row_ids import id_of_key
 from poller.ports import Row

@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from poller import Batch
-from poller.handler.batch import Standing
+from poller import Batch, Standing
 from tests.integration.sinks.target import batch_of, id_of, rows, run
 
 Handler = Callable[[Batch], None]

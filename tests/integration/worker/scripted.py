@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from poller import TickResult
+from poller import Handler, TickResult
 from poller.config import PollerOptions
-from poller.handler.call import Handler
 from poller.observability import PollerEvent
 from poller.tick.result import Outcome
 from tests.integration.worker.clock import MIDNIGHT, Clock

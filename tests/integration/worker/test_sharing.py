@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from poller import TickResult
+from poller import Handler, TickResult
 from poller.config import PollerOptions
 from poller.errors import SourceUnavailable
-from poller.handler.call import Handler
 from poller.observability import PollerEvent
 from poller.ports import Event
 from poller.stores import MemoryStore

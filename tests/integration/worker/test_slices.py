@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from poller import Batch, Poller, TickResult
+from poller import Batch, Handler, Poller, TickResult
 from poller.config import PollerOptions
-from poller.handler.call import Handler
 from poller.observability import PollerEvent
 from poller.ports import Event
 from poller.stores import MemoryStore

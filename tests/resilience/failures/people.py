@@ -6,12 +6,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from poller import Handler
 from poller.admin.pausing import cancel
 from poller.admin.quarantine.waiting import WaitingRows
 from poller.admin.request import ChangeOptions
 from poller.config import PollerOptions
 from poller.errors import LeaseHeld, PollerError, StoreError, WriteConflict
-from poller.handler.call import Handler
 from poller.model import aside
 from poller.tick.context import Context
 from poller.tick.ordering import order_by

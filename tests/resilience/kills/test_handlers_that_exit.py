@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from poller import Batch, TickResult
-from poller.handler.call import Handler
+from poller import Batch, Handler, TickResult
 from poller.stores import MemoryStore
 from tests.resilience.faults.shop import Shop
 

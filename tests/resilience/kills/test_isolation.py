@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller import Poller, TickResult
+from poller import Handler, Poller, TickResult
 from poller.errors import PollerError
-from poller.handler.call import Handler
 from poller.model.document import State, decode
 from poller.ports import Found, StateStore
 from poller.runtime import SystemRuntime

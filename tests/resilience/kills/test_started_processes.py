@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from poller import TickResult
-from poller.handler.call import Handler
+from poller import Handler, TickResult
 from poller.stores import MemoryStore
 from tests.resilience.faults.shop import Shop
 from tests.resilience.kills import children

@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from poller import Batch, RetryLater
+from poller import Batch, RetryLater, Standing
 from poller.errors import Fenced
-from poller.handler.batch import Standing
 from poller.model.row_ids import hash_of_key, id_of_hash
 from poller.relays.landing import Files, LandedFiles, LandingRows, Look
 

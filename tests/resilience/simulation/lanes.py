@@ -10,7 +10,7 @@ from tests.resilience.simulation.plan import Plan
 from tests.resilience.simulation.source import Table
 
 if TYPE_CHECKING:
-    from poller.handler.batch import Standing
+    from poller import Standing
 
 Document: TypeAlias = dict[str, Any]
 

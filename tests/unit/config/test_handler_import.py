@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from poller import Handler
 from poller.errors import ConfigError
-from poller.handler.call import Handler
 from poller.handler.load import import_handler
 
 BODY = """

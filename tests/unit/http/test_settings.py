@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from poller.errors import ConfigError
-from poller.http.addresses import read_address
+from poller.http import read_address
 from poller.http.hosts import listed_hosts
 from poller.http.keys import new_changes_key, read_changes_key, read_token
 from tests.support.cases import each

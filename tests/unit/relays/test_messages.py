@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from poller import Batch
-from poller.handler.batch import Standing
+from poller import Batch, Standing
 from poller.relays.messages import LONGEST_PAUSE, json_bytes, message_id, plain, readable, retry_later
 
 

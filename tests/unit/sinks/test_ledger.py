@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from poller.handler.batch import Standing
+from poller import Standing
 from poller.model.row_ids import hash_of_key, id_of_key
 from poller.sinks.ledger import LedgerRow, hashed, plan
 
