@@ -57,10 +57,13 @@ class Work:
         if poller is None:
             logger.warning(
                 "A work message for the poller %s was dropped: this configuration of the app %s does not have it. If "
-                "another app has that name too, give one of them another app_name; if this one runs in several "
-                "processes, deploy one configuration to all. The dispatcher that sent it sends it again.",
+                "it was removed, that is right. If it was renamed, its checkpoint has the former name, and the new one "
+                "begins where its start_from says, unless you copy it with the former file: poller checkpoint clone %s "
+                "NEW_NAME. If another app has that name too, give one of them another app_name; if this one runs in "
+                "several processes, deploy one configuration to all. A dispatcher that has the poller sends it again.",
                 message.poller,
                 self._app_name,
+                message.poller,
             )
             return None
         result = poller.tick()

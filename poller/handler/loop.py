@@ -38,6 +38,7 @@ class LoopExecutor:
         self._starting = threading.Lock()  # held while the loop is started
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._closing = threading.Event()  # of this loop
 
     def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> CallResult:  # noqa: ARG002
         """Run the handler to its end. Raises: as `call`."""
@@ -47,9 +48,15 @@ class LoopExecutor:
         """End the loop, once nothing runs on it; tasks that are left are cancelled."""
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+            closing, self._closing = self._closing, threading.Event()
         if loop is None or thread is None:
             return
-        loop.call_soon_threadsafe(loop.stop)
+
+        def end() -> None:
+            closing.set()
+            loop.stop()
+
+        loop.call_soon_threadsafe(end)
         if thread is not threading.current_thread():
             thread.join()
 
@@ -73,7 +80,9 @@ class LoopExecutor:
                 loop = asyncio.new_event_loop()
                 loop.set_task_factory(_task)
                 loop.set_default_executor(_Threads(thread_name_prefix="poller-handlers"))
-                thread = threading.Thread(target=_serve, args=(loop,), name="poller-handlers", daemon=True)
+                thread = threading.Thread(
+                    target=_serve, args=(loop, self._closing), name="poller-handlers", daemon=True
+                )
                 try:
                     thread.start()
                 except RuntimeError:  # no further thread can be started now; a later call may find one
@@ -152,14 +161,11 @@ async def _kept_apart(work: Awaitable[Any], lease: LeaseView) -> EndedWork:
     return end
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _serve(loop: asyncio.AbstractEventLoop, closing: threading.Event) -> None:
     asyncio.set_event_loop(loop)
-    while True:
-        try:
+    while not closing.is_set():  # set on this thread: a handler may stop the loop, which is not its own to end
+        with suppress(BaseException):  # a KeyboardInterrupt of one handler, and the result of its task
             loop.run_forever()
-            break
-        except BaseException:  # noqa: BLE001, S112 - a KeyboardInterrupt of one handler, and the result of its task
-            continue
     if left := asyncio.all_tasks(loop):
         with suppress(BaseException):
             loop.run_until_complete(_cancelled(left, LAST_WORDS))

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,6 +96,42 @@ def test_a_duplicate_finds_nothing_left(queued: Folder) -> None:
 def test_what_is_no_message_of_ours_is_dropped(queued: Folder, body: bytes, caplog: pytest.LogCaptureFixture) -> None:
     assert work_on(queued.worker(), body) is None
     assert "dropped" in caplog.text
+
+
+def renamed(folder: Folder) -> tuple[Path, host.Worker]:
+    """`orders` is `orders-eu` now: the former file, and a worker of the new one."""
+    former = folder.write().rename(folder.path / "former.toml")
+    folder.pollers[0] = folder.pollers[0].replace("[pollers.orders", "[pollers.orders-eu")
+    return former, folder.worker()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_poller_that_is_renamed_goes_on_where_its_checkpoint_was_copied(
+    queued: Folder, azurite: Azurite, when: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With messages of the former name in the queue; `after`: the new name ran without a copy."""
+    from poller_cli.main import execute
+
+    work_on(queued.worker(), message("orders"))
+    add_rows(queued.database, 3)
+    former, worker = renamed(queued)
+    copies = ["-c", str(former), "checkpoint", "clone", "orders", "orders-eu", "--yes"]
+    queued.handlers.seen.clear()
+    if when == "after":
+        work_on(worker, message("orders-eu"))
+        assert queued.handlers.seen == [1, 2, 3, 4, 5, 6, 7, 8], "start_from is the beginning"
+        queued.handlers.seen.clear()
+        copies.append("--overwrite")
+    assert execute(copies) == 0
+    assert ("3 rows will be delivered again" in capsys.readouterr().out) is (when == "after")
+
+    assert work_on(worker, message("orders")) is None
+    assert "If it was renamed" in caplog.text
+    assert "poller checkpoint clone orders NEW_NAME" in caplog.text
+    worker.invoke("dispatch")
+    assert "orders" not in [json.loads(base64.b64decode(sent))["poller"] for sent in texts(queued, azurite)]
+    work_on(worker, message("orders-eu"))
+    assert queued.handlers.seen == [6, 7, 8]
 
 
 def test_a_failed_tick_fails_its_invocation(queued: Folder) -> None:

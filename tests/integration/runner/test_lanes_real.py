@@ -116,6 +116,27 @@ def test_what_ends_one_async_handler_hangs_no_other(url: str, error: type[BaseEx
     assert (thrown, done) == (True, Counter(range(1, ROWS + 1)))
 
 
+def test_a_handler_that_stops_the_loop_of_all_lanes_holds_up_none(url: str) -> None:
+    """As the shutdown code of a program does that was made for a loop of its own."""
+    left, done, loops = Left(), Counter[int](), set[int]()
+    client = list[asyncio.Task[None]]()
+
+    async def handle(batch: Batch) -> None:
+        if not client:
+            client.append(asyncio.create_task(left.task()))
+        loops.add(id(asyncio.get_running_loop()))
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0.001)
+        done.update(row["id"] for row in batch)
+
+    with closing(poller(url)) as one:
+        assert one.tick(handle).rows == ROWS
+        assert one.tick(handle).outcome == "idle"
+        assert not client[0].done()
+    assert done == Counter(range(1, ROWS + 1))
+    assert (len(loops), left.ended) == (1, ["task"])
+
+
 def test_a_loop_whose_thread_cannot_start_is_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done, start = Counter[int](), threading.Thread.start
 

@@ -294,6 +294,13 @@ def hammering(shop: Shop) -> None:
     shop.after[pause.command] = batch_ends
 
 
+def renamed(shop: Shop) -> None:
+    shop.handlers(LENIENT)
+    shop.orders(day(7, 1, 6))
+    shop.type("poller run --until-idle")
+    shop.orders(day(7, 7, 2))
+
+
 SCENES: dict[str, Callable[[Shop], None]] = {
     "A poison row": poison,
     "A row in quarantine": waiting,
@@ -307,6 +314,7 @@ SCENES: dict[str, Callable[[Shop], None]] = {
     "The database's clock was wrong": clock,
     "Replay of yesterday": replay,
     "A backfill is hammering the handler": hammering,
+    "Another name for a poller": renamed,
 }
 
 
