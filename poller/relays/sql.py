@@ -278,6 +278,7 @@ class SqlRelay(Relay[SqlSettings]):
 
         fault, said = fault_of(failed), described(failed)
         if fault == "conflict":
+            target.end_stalled()
             return retry_later(f"another transaction of the {target.place} is in the way: {said}", CONFLICT_PAUSE)
         target.forget()  # the table, or what the server takes at once, may be another when it is back
         if fault == "outage":
