@@ -80,7 +80,9 @@ class LazyRows(FreshRows):
 
 def with_json(records: Records, places: Sequence[int]) -> Records:
     """The records, with the JSON at these places marked as such. What is no JSON stays: not every database checks."""
-    return [tuple(marked_json(value) if at in places else value for at, value in enumerate(record)) for record in records]
+    return [
+        tuple(marked_json(value) if at in places else value for at, value in enumerate(record)) for record in records
+    ]
 
 
 def marked_json(value: Any) -> Any:

@@ -61,15 +61,15 @@ Values = Mapping[str, str] | Sequence[tuple[str, str]]
 """Types of columns, each with a value."""
 
 
-def of_both_kinds(
-    made: Captured, given: Values, *, exact: bool
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def of_both_kinds(made: Captured, given: Values, *, exact: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of a table with a column of each type, as they are read and as they were captured."""
     types = list(given.items()) if isinstance(given, Mapping) else given
     columns = ", ".join(f"c{at} {kind}" for at, (kind, _) in enumerate(types))
     made.run(f"CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, {columns})")
     made.install()
-    made.run(f"INSERT INTO orders VALUES (1, {', '.join(value for _, value in types)})", "INSERT INTO orders (id) VALUES (2)")
+    made.run(
+        f"INSERT INTO orders VALUES (1, {', '.join(value for _, value in types)})", "INSERT INTO orders (id) VALUES (2)"
+    )
     made.run("UPDATE orders SET id = id")
     table = SqlSource(
         made.url, table="orders", cursor_column="id", cursor_kind="integer+pk", pk_columns=["id"], bound="none"
@@ -108,7 +108,8 @@ def test_of_sqlite(sqlite_url: str) -> None:
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(
-    ("fixture", "kind"), [("postgres_db", "jsonb"), ("postgres_db", "json"), ("mariadb_db", "json"), ("sqlite_url", "JSON")]
+    ("fixture", "kind"),
+    [("postgres_db", "jsonb"), ("postgres_db", "json"), ("mariadb_db", "json"), ("sqlite_url", "JSON")],
 )
 def test_of_json_that_is_no_list_and_no_object(
     request: pytest.FixtureRequest, fixture: str, kind: str, exact: bool
