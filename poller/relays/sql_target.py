@@ -355,6 +355,8 @@ class _Found:
         if type(self.types.get(name)).__name__ not in ("INTEGER", "BIGINT"):
             is_there = "which is not INTEGER" if name in self.types else "which is not there"
             step = f"ALTER TABLE {self._name} ADD COLUMN {self._quote(name)} INTEGER"
+            if name in self.types:
+                step = "Name a column of that type there, which you add to the table."
             raise ConfigError(
                 f'names "{name}" of the table {self._name}, {is_there}.', key="snapshot_column", next_step=step
             )
