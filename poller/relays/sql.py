@@ -96,6 +96,9 @@ class SqlRelay(Relay[SqlSettings]):
         target = self._of_this_process()
         try:
             self._write(batch, target)
+        except ConfigError as wrong:
+            message = f"`relay.{wrong.key}` {wrong.message}" if wrong.key else wrong.message
+            failed = ConfigError(message, next_step=wrong.next_step)
         except (SQLAlchemyError, OSError) as refused:  # the latter: of a file that the URL names
             failed = self._judged(refused, target)
         else:
@@ -278,6 +281,7 @@ class SqlRelay(Relay[SqlSettings]):
 
         fault, said = fault_of(failed), described(failed)
         if fault == "conflict":
+            target.end_stalled()
             return retry_later(f"another transaction of the {target.place} is in the way: {said}", CONFLICT_PAUSE)
         target.forget()  # the table, or what the server takes at once, may be another when it is back
         if fault == "outage":

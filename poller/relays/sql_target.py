@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -28,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import text as sql_text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy.exc import NoSuchTableError, SQLAlchemyError
 
 from poller import tls
 from poller.config.sqlite_paths import anchored
@@ -131,6 +132,15 @@ class Target:
         self.forget()
         self.upsert(columns)
         return []
+
+    def end_stalled(self) -> None:
+        """End the transactions of relays whose client has sent nothing for as long as a statement may take, in the
+        middle of a pipeline of statements: a worker that was stopped there. PostgreSQL itself ends neither those, which
+        are not idle, nor a statement, as none runs. Raises nothing of the driver's: the batch comes again anyway."""
+        if self._family != "postgresql":
+            return
+        with suppress(SQLAlchemyError, OSError), self.engine.connect() as connection:
+            connection.execute(_END_STALLED, {"seconds": self._limit})
 
     def close(self) -> None:
         """Let go of connections; the next call makes others."""
@@ -345,6 +355,8 @@ class _Found:
         if type(self.types.get(name)).__name__ not in ("INTEGER", "BIGINT"):
             is_there = "which is not INTEGER" if name in self.types else "which is not there"
             step = f"ALTER TABLE {self._name} ADD COLUMN {self._quote(name)} INTEGER"
+            if name in self.types:
+                step = "Name a column of that type there, which you add to the table."
             raise ConfigError(
                 f'names "{name}" of the table {self._name}, {is_there}.', key="snapshot_column", next_step=step
             )
@@ -384,6 +396,14 @@ class _Found:
                 )
 
 
+_END_STALLED = sql_text(
+    "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a"
+    " WHERE a.datname = current_database() AND a.usename = current_user"
+    " AND a.state = 'active' AND a.wait_event = 'ClientRead'"
+    " AND a.state_change < clock_timestamp() - make_interval(secs => :seconds)"
+    " AND EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.relation = to_regclass('poller_fence'))"
+)
+"""Sessions of the relay's own user that have locked the fence: a COPY of another program waits as these do."""
 _DEFERRABLE = sql_text(
     "SELECT c.conname, array_agg(CAST(a.attname AS text)) FROM pg_constraint c"
     " JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = ANY(c.conkey)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, overload
@@ -13,9 +13,9 @@ from poller.errors import CaptureGap, SourceError
 from poller.model.captured import AT, CHANGE, OLD, OP, TX, Op
 from poller.model.cursor import Cursor, KeyValue
 from poller.ports import FreshRows, Page
-from poller.sources.changes import ChangeTable, Head, Installed
+from poller.sources.changes import ChangeTable, Head, Installed, Values
 from poller.sources.connection import Database
-from poller.sources.rows import LazyRows
+from poller.sources.rows import LazyRows, marked_json
 
 LOOKED_EVERY = 60.0
 """Seconds after which the table is compared again with what was installed."""
@@ -145,7 +145,8 @@ class Captured:
         """Changes as rows of the table."""
         installed = self.installed
         heads = [self.changes.head(record, installed) for record in records]
-        return ChangedRows(records, heads, lambda record: self._row(record, installed))
+        documents = self._documents(installed)
+        return ChangedRows(records, heads, lambda record: self._row(record, installed, documents))
 
     def rows_read(self, records: LazyRows, last: int) -> tuple[ChangedRows, list[dict[str, Any]]]:
         """Rows of the table that were selected as changes, and the key of each as JSON. `last`: the number of the last
@@ -153,7 +154,9 @@ class Captured:
         installed = self.installed
         heads = [self.changes.head(record, installed) for record in records]
         places = [self.changes.place(record, installed) for record in records]
-        return ChangedRows(records, heads, lambda record: {**self._row(record, installed), CHANGE: last}), places
+        documents = self._documents(installed)
+        made = ChangedRows(records, heads, lambda record: {**self._row(record, installed, documents), CHANGE: last})
+        return made, places
 
     def whole_table(self, op: Op, last: int, at: datetime) -> dict[str, Any]:
         """The row that begins (B) or ends (E) a snapshot. `last`: the number of the last change before it."""
@@ -173,10 +176,18 @@ class Captured:
         found = self._database.run(changes.state(installed.captures), {"changes": changes.name}).rows
         return int(found[0][1]) if found else 0
 
-    def _row(self, record: Mapping[str, Any], installed: Installed) -> dict[str, Any]:
+    def _documents(self, installed: Installed) -> frozenset[str]:
+        """The columns whose values are to be marked as JSON: see `poller.ports.wants_exact_values`."""
+        if not (self._database.exact and self.changes.json_is_text):
+            return frozenset()
+        return frozenset(name for name, kind in installed.columns.items() if kind.lower() == "json")
+
+    def _row(self, record: Mapping[str, Any], installed: Installed, documents: Set[str]) -> dict[str, Any]:
         change = self.changes.change(record, installed)
         names = self._names(installed)
         values, old = change.row, change.old
+        if documents:
+            values, old = _marked(values, documents), None if old is None else _marked(old, documents)
         row = {name: values.get(name) for name in names}
         row[OP] = change.op
         row[OLD] = None if old is None else {name: old[name] for name in names if name in old}
@@ -237,3 +248,7 @@ class Captured:
             next_step=f"Begin a snapshot: poller reset {changes.poller} --to snapshot. Or bring the target in line with"
             f" the table yourself, and go on behind them: poller reset {changes.poller} --to {pruned} --pk id={pruned}",
         )
+
+
+def _marked(values: Values, documents: Set[str]) -> Values:
+    return {name: marked_json(value) if name in documents else value for name, value in values.items()}

@@ -103,6 +103,8 @@ class ChangeTable(ABC):
 
     sees_triggers: ClassVar[bool] = True
     """True if a user who may only read sees whether triggers are there."""
+    json_is_text: ClassVar[bool] = True
+    """True if the values of a column of the type JSON are texts, which do not say it."""
     made_at: ClassVar[str] = "made_at"
     """An expression: when the change table was made, as text; SQL for `sqlalchemy.text`."""
 

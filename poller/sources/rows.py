@@ -80,10 +80,13 @@ class LazyRows(FreshRows):
 
 def with_json(records: Records, places: Sequence[int]) -> Records:
     """The records, with the JSON at these places marked as such. What is no JSON stays: not every database checks."""
-    return [tuple(_marked(value) if at in places else value for at, value in enumerate(record)) for record in records]
+    return [
+        tuple(marked_json(value) if at in places else value for at, value in enumerate(record)) for record in records
+    ]
 
 
-def _marked(value: Any) -> Any:
+def marked_json(value: Any) -> Any:
+    """A value of a column of JSON, marked as such: see `with_json`."""
     try:
         if isinstance(value, str):
             json.loads(value)

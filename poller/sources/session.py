@@ -366,12 +366,14 @@ class SourceSession:
             if known.cursor.family in NUMBERS and re.fullmatch(r"-?\d+", value):
                 value = str(int(value) + 1)
         if value is None:
-            raise SourceUnavailable(
-                f"{self.options.what}: the present bound is not known: {bound.reason}.",
-                table=self.options.what,
-                next_step="Try again, or set `start_from` to a value.",
-            )
+            raise self.unbounded(bound, "Try again, or set `start_from` to a value.")
         return Cursor(kind=self.options.cursor_kind, value=value)
+
+    def unbounded(self, bound: Bound, step: str) -> SourceUnavailable:
+        """Nothing can begin yet, since the bound is not known; who holds it is named."""
+        held = "" if bound.held_by is None else f" ({bound.held_by})"
+        message = f"{self.options.what}: the present bound is not known: {bound.reason}{held}."
+        return SourceUnavailable(message, table=self.options.what, next_step=step)
 
     def now_of_changes(self) -> Cursor:
         """As `now`, of a change table, which may be empty: behind what was pruned of it then. Raises: as `page`."""

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from poller.errors import SourceUnavailable
 from poller.model.captured import Op
 from poller.model.cursor import Cursor, Snapshot
 from poller.ports import Bound, Page
@@ -112,11 +111,7 @@ class Snapshots:
             return behind
         if bound.kind == "none":
             return highest + 1
-        raise SourceUnavailable(
-            f"{session.options.what}: the present bound is not known: {bound.reason}.",
-            table=session.options.what,
-            next_step="Try again.",
-        )
+        raise session.unbounded(bound, "Try again. A transaction that stays open holds it: end that one.")
 
     def page(self, after: Cursor, limit: int, *, again: bool) -> Page:
         """The page behind a cursor in a snapshot: its beginning (B), changes, rows of the table (R), or its end (E).

@@ -19,6 +19,7 @@ _NEW, _OLD, _KEY = "new{}", "old{}", "key{}"
 class PostgreSqlChanges(ChangeTable):
     """See `ChangeTable`."""
 
+    json_is_text: ClassVar[bool] = False
     made_at: ClassVar[str] = "to_char(made_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24\\:MI\\:SS.US\"Z\"')"
 
     @staticmethod

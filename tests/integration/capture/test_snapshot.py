@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Batch, Poller
-from poller.errors import CaptureGap, ConfigError
+from poller.errors import CaptureGap, ConfigError, SourceUnavailable
 from poller.model.captured import AT, CHANGE, OLD, OP
 from poller.ports import Found
 from poller.sources import SqlSource, snapshots
@@ -216,6 +216,18 @@ def test_lanes(orders: Captured, batch_size: int) -> None:
     drained(kept, replica)
     same(orders, replica)
     kept.close()
+
+
+def test_who_holds_up_the_beginning_is_named(postgresql: Captured) -> None:
+    with postgresql.engine.connect() as older:
+        older.exec_driver_sql("BEGIN")
+        older.exec_driver_sql("INSERT INTO orders VALUES (1, 'a', 0)")
+        postgresql.run("UPDATE orders SET note = 'b' WHERE id = 20")
+        pid = older.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+        kept = poller(postgresql, start_from="snapshot")
+        with pytest.raises(SourceUnavailable, match=f"the present bound is not known: .*pid {pid} of postgres"):
+            kept.tick(Replica())
+        kept.close()
 
 
 def test_a_row_in_quarantine_is_replayed_as_it_was_read(in_file: Captured) -> None:

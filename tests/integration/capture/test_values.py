@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import pytest
 
 from poller.model.captured import OLD
 from poller.sources import SqlSource
 from tests.integration.capture.captured import Captured
-from tests.integration.capture.reading import rows
+from tests.integration.capture.reading import source
 
 POSTGRESQL = {
     "numeric": "0.1234567890123456789012345678901234567891",
@@ -49,26 +52,38 @@ MARIADB = {
     "json": """'{"a": [1.5, null]}'""",
     "tinyint(1)": "1",
 }
+SCALARS = ("'true'", "'1.50'", "'12345678901234567890'", """'"a\u00e4"'""", """'"[1]"'""", "'[1.50, null]'")
+"""Of JSON."""
 SQLITE = {"INTEGER": "9223372036854775807", "REAL": "0.1", "TEXT": "'aä'", "BLOB": "x'00ff'", "NUMERIC": "1.5"}
 
 
-def of_both_kinds(made: Captured, types: dict[str, str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+Values = Mapping[str, str] | Sequence[tuple[str, str]]
+"""Types of columns, each with a value."""
+
+
+def of_both_kinds(made: Captured, given: Values, *, exact: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of a table with a column of each type, as they are read and as they were captured."""
-    columns = ", ".join(f"c{at} {kind}" for at, kind in enumerate(types))
+    types = list(given.items()) if isinstance(given, Mapping) else given
+    columns = ", ".join(f"c{at} {kind}" for at, (kind, _) in enumerate(types))
     made.run(f"CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, {columns})")
     made.install()
-    made.run(f"INSERT INTO orders VALUES (1, {', '.join(types.values())})", "INSERT INTO orders (id) VALUES (2)")
+    made.run(
+        f"INSERT INTO orders VALUES (1, {', '.join(value for _, value in types)})", "INSERT INTO orders (id) VALUES (2)"
+    )
     made.run("UPDATE orders SET id = id")
     table = SqlSource(
         made.url, table="orders", cursor_column="id", cursor_kind="integer+pk", pk_columns=["id"], bound="none"
     )
-    read = [dict(row) for row in table.page(None, 10).rows]
+    changes = source(made)
+    table.exact = changes.exact = exact
+    read, captured = ([dict(row) for row in one.page(None, 10).rows] for one in (table, changes))
     table.close()
-    return read, rows(made)
+    changes.close()
+    return read, captured
 
 
-def same(made: Captured, types: dict[str, str]) -> None:
-    read, captured = of_both_kinds(made, types)
+def same(made: Captured, types: Values, *, exact: bool = False) -> None:
+    read, captured = of_both_kinds(made, types, exact=exact)
     made.close()
     assert len(captured) == 4
     for at, change in enumerate(captured):
@@ -89,3 +104,14 @@ def test_of_mariadb(mariadb_db: str) -> None:
 
 def test_of_sqlite(sqlite_url: str) -> None:
     same(Captured(sqlite_url), SQLITE)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(
+    ("fixture", "kind"),
+    [("postgres_db", "jsonb"), ("postgres_db", "json"), ("mariadb_db", "json"), ("sqlite_url", "JSON")],
+)
+def test_of_json_that_is_no_list_and_no_object(
+    request: pytest.FixtureRequest, fixture: str, kind: str, exact: bool
+) -> None:
+    same(Captured(request.getfixturevalue(fixture)), [(kind, value) for value in SCALARS], exact=exact)

@@ -526,6 +526,40 @@ def test_a_row_that_another_locks_comes_again_soon(target: Engine, made: Any) ->
     assert rows_of(target) == [(1, "b", 1)]
 
 
+def test_a_worker_that_was_stopped_between_two_statements_of_a_pipeline_holds_up_no_other(
+    databases: dict[str, Engine],
+) -> None:
+    """PostgreSQL ends neither a statement nor an idle transaction then: it waits for the rest of the pipeline."""
+    engine = databases["postgres"]
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE IF EXISTS copy, poller_fence, poller_applied"))
+        connection.execute(text(COPY))
+    write = relay("sql", url=url_of(engine), table="copy", key_columns=["id"], timeout="2s")
+    assert called(write, batch(row(1))).error is None
+    stopped = engine.raw_connection()
+    driver: Any = stopped.driver_connection
+    stopped.detach()  # it goes back to no pool
+    sent = driver.pgconn
+    sent.enter_pipeline_mode()
+    for statement in (b"BEGIN", b"SELECT * FROM poller_fence FOR UPDATE"):
+        sent.send_query_params(statement, None)
+    sent.send_flush_request()
+    sent.flush()
+    locked = "SELECT count(*) FROM pg_locks WHERE relation = to_regclass('poller_fence') AND mode = 'RowShareLock'"
+    wait_until(lambda: rows_of(engine, locked) == [(1,)], "the fence to be locked")
+    ends: list[str] = []
+
+    def arrived() -> bool:
+        ends.append(called(write, batch(row(1, "b"), through=2)).end)
+        return ends[-1] == "returned"
+
+    wait_until(arrived, "the row to arrive", seconds=60)
+    assert ends[0] == "later"
+    sent.finish()
+    assert rows_of(engine) == [(1, "b", 1)]
+    write.close()
+
+
 SLOW = {
     "postgres": [
         """CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
