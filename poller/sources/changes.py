@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
@@ -44,6 +44,8 @@ class Installed:
     row: str = ""
     """The expression that makes of a row of the table, named `ROW`, the JSON that its change has; SQL for
     `sqlalchemy.text`."""
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    """The types by which the values of a change are read, if not all are the table's own; empty: they are."""
 
 
 class Head(NamedTuple):

@@ -143,6 +143,11 @@ class PostgreSqlSite:
                     f"{found.what}: if trigger {one.name} changes other rows of this table that the same statement "
                     "changes, their changes may be in another order."
                 )
+        if found.owner != found.user:
+            yield (
+                f"{found.what}: it belongs to {found.owner}, and its trigger runs as {found.user}, with casts to json "
+                f"of its columns' types. Install it as {found.owner}, unless you trust who may make such a cast."
+            )
         if found.partitions:
             yield f"{found.what}: rows of a partition that is attached, detached or dropped are no changes of rows."
         if not self._always:

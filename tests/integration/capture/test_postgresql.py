@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases.capture import CapturePlan, CaptureRefusal
 from poller.errors import SourceError
 from tests.integration.capture.captured import Captured
+from tests.integration.capture.reading import rows
 
 ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, note text, total numeric(10,2), at timestamptz)"
 
@@ -550,3 +551,28 @@ def test_a_column_that_is_left_out_may_be_dropped(orders: Captured) -> None:
     orders.run("INSERT INTO orders VALUES (1)")
     assert orders.ops() == "I"
     orders.holds()
+
+
+def test_types_have_one_name_whatever_the_search_path(orders: Captured) -> None:
+    """That of who installs is not that of who reads."""
+    orders.run(
+        "CREATE SCHEMA shop",
+        "CREATE TYPE shop.state AS ENUM ('new')",
+        "ALTER TABLE orders ADD phase shop.state",
+    )
+    shop = sa.make_url(orders.url).update_query_dict({"options": "-csearch_path=shop"})
+    owner = Captured(shop.render_as_string(hide_password=False), schema="public")
+    owner.install()
+    owner.close()
+    orders.run("INSERT INTO orders (id, phase) VALUES (1, 'new')")
+    assert [row["phase"] for row in rows(orders)] == ["new"]
+
+
+def test_a_table_of_another_owner_is_said(orders: Captured) -> None:
+    """The casts of its types run as the user who installs."""
+    orders.run("CREATE ROLE capture_owner")
+    try:
+        orders.run("ALTER TABLE orders OWNER TO capture_owner")
+        assert [one for one in orders.capture().plan().warnings if "belongs to capture_owner" in one]
+    finally:
+        orders.run("DROP OWNED BY capture_owner CASCADE", "DROP ROLE capture_owner")
