@@ -169,5 +169,19 @@ def test_of_mariadb(mariadb_db: str) -> None:
     same(Captured(mariadb_db), MARIADB)
 
 
+@pytest.mark.parametrize(
+    "kind", ["decimal(10,2)", "double", "blob", "bit(9)", "year", "timestamp NULL", "time", "point"]
+)
+def test_what_fits_no_type_of_today_stays_text_in_mariadb(mariadb_db: str, kind: str) -> None:
+    made = Captured(mariadb_db)
+    made.run("CREATE TABLE orders (id int PRIMARY KEY, note varchar(20))")
+    made.install()
+    made.run("INSERT INTO orders VALUES (1, 'abc')", "UPDATE orders SET note = NULL")
+    made.run(f"ALTER TABLE orders MODIFY note {kind}")
+    made.install()
+    assert [row["note"] for row in rows(made)] == ["abc", None]
+    made.close()
+
+
 def test_of_sqlite(sqlite_url: str) -> None:
     same(Captured(sqlite_url), SQLITE)
