@@ -9,10 +9,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases import capture as common
 from poller.databases.capture import CapturePlan, CaptureRefusal
 from poller.errors import SourceError
 from tests.integration.capture.captured import Captured
 from tests.integration.capture.reading import rows
+from tests.support.services import wait_until
 
 ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, note text, total numeric(10,2), at timestamptz)"
 
@@ -290,6 +292,42 @@ def test_a_partition_that_comes_is_seen_and_one_that_goes_a_gap(parts: Captured)
     assert "dropped or detached" in str(parts.capture().plan().gap)
     parts.install()
     assert parts.ops() == "IIXX"
+
+
+WAITED = "SELECT count(*) FROM pg_locks WHERE NOT granted AND clock_timestamp() - waitstart > interval '{} seconds'"
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_no_writer_of_partitions_fails_by_a_deadlock(
+    parts: Captured, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer has a partition and comes to the parent, which waits for that partition."""
+    if installed:
+        parts.install()
+    monkeypatch.setattr(common, "TRIES", 2)
+    monkeypatch.setattr(common, "PAUSE_SECONDS", 0)
+    capture = parts.capture()
+    refused: list[CaptureRefusal] = []
+
+    def work() -> None:
+        try:
+            capture.remove(changes=False) if installed else capture.install()
+        except CaptureRefusal as refusal:
+            refused.append(refusal)
+
+    with parts.engine.connect() as writer:
+        for statement in ("BEGIN", "INSERT INTO high (id) VALUES (101)"):
+            writer.exec_driver_sql(statement)
+        thread = threading.Thread(target=work)
+        thread.start()
+        wait_until(
+            lambda: not thread.is_alive() or parts.run(WAITED.format(1.1)) != [(0,)],
+            "it has waited longer than deadlock_timeout, or has given up",
+        )
+        writer.exec_driver_sql("INSERT INTO orders (id) VALUES (1)")
+        writer.exec_driver_sql("COMMIT")
+        thread.join()
+    assert len(refused) == 1
 
 
 @pytest.mark.parametrize(
