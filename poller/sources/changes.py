@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from poller.databases.capture import CaptureRefusal
 from poller.errors import SourceError
 
 Values = Mapping[str, Any]
@@ -204,6 +205,15 @@ class ChangeTable(ABC):
                 return f"column {name} is {kind} now, and was {before[name]} when it was installed.", self._again
         if gone := [name for name in before if name not in now]:
             return f"column {gone[0]} was dropped or renamed since it was installed.", self._again
+        return None
+
+    def unfit(self, what: str, check: Callable[[], None]) -> tuple[str, str] | None:
+        """Why a table would not be captured as it is now, and what to do about it; None if it would. `check`: refuses
+        it."""
+        try:
+            check()
+        except CaptureRefusal as refused:
+            return refused.message.removeprefix(f"{what}: "), f"{refused.next_step} Then: {self.install}"
         return None
 
     @property

@@ -33,7 +33,7 @@ from poller.databases.capture import (
 from poller.databases.errors import codes
 from poller.databases.postgresql import facts as catalog
 from poller.databases.postgresql.ddl import SETTINGS, gap_statements, row_of, statements
-from poller.databases.postgresql.site import PostgreSqlSite, check, literal
+from poller.databases.postgresql.site import PostgreSqlSite, check, check_rights, literal
 
 _BUSY = frozenset({"55P03", "40P01", "57014"})
 _DENIED = "42501"
@@ -170,6 +170,7 @@ class PostgreSqlCapture:
     def _planned(self, site: PostgreSqlSite) -> CapturePlan:
         found, before = site.facts, site.registered
         check(found)
+        check_rights(found)
         check_columns(found.what, list(found.columns), found.key, site.excluded)
         if before is None and (site.changes_there or site.function_there):
             raise common.foreign(found.what, site.changes_shown if site.changes_there else site.function)

@@ -70,7 +70,7 @@ class MySqlChanges(ChangeTable):
                 "the table was made again or rebuilt since it was installed: changes may not be written.",
                 f"Run {self.install}: if triggers are gone it writes a gap, and if they are there the poller goes on.",
             )
-        return None
+        return self.unfit(site.what, site.check)
 
     def change(self, found: Values, installed: Installed) -> ValuedChange:
         """As the driver has the values of these types."""

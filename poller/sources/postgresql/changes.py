@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from poller.databases.capture import CaptureRequest, Quoter, named
 from poller.databases.postgresql.ddl import row_of
-from poller.databases.postgresql.site import LONGEST, PostgreSqlSite, literal
+from poller.databases.postgresql.site import LONGEST, PostgreSqlSite, check, literal
 from poller.sources.changes import ROW, ChangeTable, Head, Installed, ValuedChange, Values
 from poller.sources.user_sql import escape_colons
 
@@ -57,7 +57,7 @@ class PostgreSqlChanges(ChangeTable):
             return self.damaged(why)
         if attached := [name for oid, _, name in site.facts.partitions if oid not in known]:
             return self.damaged(f"partition {attached[0]} was attached")
-        return self.differs(columns, site.facts.columns)
+        return self.differs(columns, site.facts.columns) or self.unfit(site.facts.what, lambda: check(site.facts))
 
     def selects(self, relation: str, installed: Installed) -> tuple[str, Sequence[str]]:
         """Exact for every type of the server's: see docs/capture.md."""
