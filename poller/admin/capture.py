@@ -118,7 +118,7 @@ class TableCapture:
     def _busy(self, done: str) -> CaptureRefusal:
         return CaptureRefusal(
             f"{self._wanted.table}: transactions that are open held the table, {common.TRIES} times for "
-            f"{common.LOCK_SECONDS} s each; nothing was {done}.",
+            f"at most {common.LOCK_SECONDS} s each; nothing was {done}.",
             next_step="Run the command again when they have ended.",
         )
 

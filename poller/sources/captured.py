@@ -229,6 +229,15 @@ class Captured:
             f" poller reset {changes.poller} --to {number} --pk id={number} --allow-skip",
         )
 
+    def unreadable(self, said: str) -> CaptureGap:
+        """The gap if the server can make no row of a change. `said`: why, as the server says it."""
+        changes = self.changes
+        return CaptureGap(
+            f"{changes.table}: a change that waits does not fit the types that the table's columns have now: {said}.",
+            table=changes.table,
+            next_step=f"Begin a snapshot: poller reset {changes.poller} --to snapshot",
+        )
+
     def _refuse_pruned(self, after: Cursor | None) -> None:
         """Asked after the page was read: what is pruned is said in the same transaction."""
         changes, installed = self.changes, self.installed

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from poller.databases.capture import CaptureRefusal
 from poller.errors import SourceError
 
 Values = Mapping[str, Any]
@@ -44,6 +45,8 @@ class Installed:
     row: str = ""
     """The expression that makes of a row of the table, named `ROW`, the JSON that its change has; SQL for
     `sqlalchemy.text`."""
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    """The types by which the values of a change are read, if not all are the table's own; empty: they are."""
 
 
 class Head(NamedTuple):
@@ -204,6 +207,15 @@ class ChangeTable(ABC):
                 return f"column {name} is {kind} now, and was {before[name]} when it was installed.", self._again
         if gone := [name for name in before if name not in now]:
             return f"column {gone[0]} was dropped or renamed since it was installed.", self._again
+        return None
+
+    def unfit(self, what: str, check: Callable[[], None]) -> tuple[str, str] | None:
+        """Why a table would not be captured as it is now, and what to do about it; None if it would. `check`: refuses
+        it."""
+        try:
+            check()
+        except CaptureRefusal as refused:
+            return refused.message.removeprefix(f"{what}: "), f"{refused.next_step} Then: {self.install}"
         return None
 
     @property

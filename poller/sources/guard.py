@@ -34,6 +34,8 @@ from poller.sources.session import SourceSession
 _T = TypeVar("_T")
 SHOWN = "Read as a role with BYPASSRLS or as the table's owner, or read a view of such a role that hides no row."
 """What to do about row level security."""
+_MISFITS = ("SQLSTATE 22", "SQLSTATE 23")
+"""A value that a type does not take, or that breaks the rule of a domain."""
 
 
 class Guard:
@@ -143,6 +145,9 @@ class Guard:
             fault = Fault.LOGIN
         if hidden:
             return SourceError(f"{o.what}: {hidden}, so no row is read.", table=o.what, next_step=SHOWN)
+        captured = self._session.captured
+        if captured is not None and driver_code(failed).startswith(_MISFITS):
+            return captured.unreadable(detail)
         where = Where(o.what, place(self._identity), format_duration(o.query_timeout), str(identity or ""))
         error = to_error(fault, detail, where)
         if fault is Fault.NO_COLUMN:

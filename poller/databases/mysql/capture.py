@@ -116,11 +116,11 @@ class MySqlCapture:
             if site.changes_there:
                 run(self._connection, _locks(site))
             try:
-                for statement in site.triggers_dropped():
-                    run(self._connection, statement)
-                if there and site.changes_there and not changes:
+                if there and site.changes_there:  # first: a reader may see no triggers
                     run(self._connection, f"INSERT INTO {site.changes} (op) VALUES ('X')")  # noqa: S608
                     run(self._connection, f"UPDATE {site.captures} SET removed_at = now(6) {row}")  # noqa: S608
+                for statement in site.triggers_dropped():
+                    run(self._connection, statement)
             finally:
                 run(self._connection, "UNLOCK TABLES")
             if changes:

@@ -33,12 +33,16 @@ from poller.databases.capture import (
 from poller.databases.errors import codes
 from poller.databases.postgresql import facts as catalog
 from poller.databases.postgresql.ddl import SETTINGS, gap_statements, row_of, statements
-from poller.databases.postgresql.site import PostgreSqlSite, check, literal
+from poller.databases.postgresql.site import PostgreSqlSite, check, check_rights, literal
 
 _BUSY = frozenset({"55P03", "40P01", "57014"})
 _DENIED = "42501"
 _CHANGE_BYTES, _WRITE_MICROSECONDS = 84, 7.0
 """The cost of a change without its rows, measured on PostgreSQL 15: 8 columns, 10,000 rows by one statement."""
+
+
+_SHORTER = """SELECT set_config('lock_timeout', least({most}, greatest(1, floor(500 * extract(epoch FROM
+  current_setting('deadlock_timeout')::interval))))::text, true)"""
 
 
 class PostgreSqlCapture:
@@ -57,7 +61,9 @@ class PostgreSqlCapture:
     def install(self) -> CapturePlan:
         """See `Capture.install`."""
         with self._locking():
-            plan = self._planned(PostgreSqlSite(self._connection, self._wanted, self._quote))
+            site = PostgreSqlSite(self._connection, self._wanted, self._quote)
+            plan = self._planned(site)
+            self._spare_writers(site)
             for statement in plan.statements:
                 run(self._connection, statement)
             self._revoke(PostgreSqlSite(self._connection, self._wanted, self._quote))
@@ -71,12 +77,20 @@ class PostgreSqlCapture:
         for role in catalog.callers(self._connection, site.function):
             run(self._connection, f"REVOKE ALL ON FUNCTION {site.function}() FROM {role}")
 
+    def _spare_writers(self, site: PostgreSqlSite) -> None:
+        """Wait for a shorter time if more than one table is locked: a writer that waits for one of them and has
+        another must not be the first to look for a deadlock, since the server ends who finds it."""
+        before = site.registered
+        if site.facts.partitions or (before is not None and before.oid != site.facts.oid):
+            run(self._connection, _SHORTER.format(most=round(common.LOCK_SECONDS * 1000)))
+
     def remove(self, *, changes: bool) -> Removed:
         """See `Capture.remove`."""
         with self._locking():
             site = PostgreSqlSite(self._connection, self._wanted, self._quote)
             if site.registered is None:
                 raise common.not_installed(site.facts.what, self._wanted.poller)
+            self._spare_writers(site)
             there = catalog.function_of(self._connection, site.function) is not None
             if there:  # with its triggers, which only the table's owner may drop by themselves
                 run(self._connection, f"DROP FUNCTION {site.function}() CASCADE")
@@ -156,6 +170,7 @@ class PostgreSqlCapture:
     def _planned(self, site: PostgreSqlSite) -> CapturePlan:
         found, before = site.facts, site.registered
         check(found)
+        check_rights(found)
         check_columns(found.what, list(found.columns), found.key, site.excluded)
         if before is None and (site.changes_there or site.function_there):
             raise common.foreign(found.what, site.changes_shown if site.changes_there else site.function)

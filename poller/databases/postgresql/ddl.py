@@ -119,7 +119,11 @@ def _function(site: PostgreSqlSite) -> str:
 def row_of(site: PostgreSqlSite, name: str) -> str:
     """The expression that makes JSON of a row with this name."""
     row = f"to_jsonb({name})"
-    return f"{row} - ARRAY[{site.quote.texts(site.excluded)}]" if site.excluded else row
+    texts = [one for one in site.facts.texts if one not in site.excluded]
+    if texts:
+        pairs = (f"{literal(one)}, {name.removesuffix('.*')}.{site.quote(one)}::text" for one in texts)
+        row = f"{row} || jsonb_build_object({', '.join(pairs)})"
+    return f"({row}) - ARRAY[{site.quote.texts(site.excluded)}]" if site.excluded else row
 
 
 def _registration(site: PostgreSqlSite) -> str:

@@ -12,13 +12,35 @@ from sqlalchemy.engine import Connection
 _TABLE = sa.text("""
 SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, current_user::text,
   has_table_privilege(c.oid, 'TRIGGER'), has_table_privilege(c.oid, 'SELECT'), has_schema_privilege(n.oid, 'CREATE'),
-  pg_has_role(c.relowner, 'USAGE'), current_setting('server_version_num')::int
+  pg_get_userbyid(c.relowner)::text, current_setting('server_version_num')::int
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(:name)
 """)
-_COLUMNS = sa.text("""
-SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute
-WHERE attrelid = :oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum
-""")
+_NAMED = """(SELECT CASE WHEN n.nspname <> 'pg_catalog' AND pg_type_is_visible(e.oid) THEN quote_ident(n.nspname) || '.'
+  ELSE '' END || format_type({0}.oid, {1}) FROM pg_type e JOIN pg_namespace n ON n.oid = e.typnamespace
+  WHERE e.oid = CASE WHEN {0}.typcategory = 'A' AND {0}.typelem <> 0 THEN {0}.typelem ELSE {0}.oid END)"""
+"""The name of a type: the same whatever the search path is."""
+_COLUMNS = sa.text(
+    f"""
+WITH RECURSIVE of (num, name, type, mod, base) AS (
+  SELECT attnum, attname::text, atttypid, atttypmod, atttypid FROM pg_attribute
+  WHERE attrelid = :oid AND attnum > 0 AND NOT attisdropped
+  UNION ALL SELECT num, name, type, mod, typbasetype FROM of JOIN pg_type ON oid = base WHERE typtype = 'd'
+), parts (num, part) AS (
+  SELECT num, base FROM of
+  UNION (
+    SELECT num, within FROM parts JOIN pg_type t ON t.oid = part CROSS JOIN LATERAL (
+      SELECT t.typelem UNION SELECT t.typbasetype UNION
+      SELECT atttypid FROM pg_attribute WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0
+    ) w (within) WHERE within <> 0
+  )
+)
+SELECT of.name, {_NAMED.format("t", "mod")}, CASE WHEN b.typtype = 'e' THEN 'text'
+    WHEN b.oid <> t.oid THEN {_NAMED.format("b", "-1")} ELSE {_NAMED.format("t", "mod")} END,
+  EXISTS (SELECT FROM parts JOIN pg_cast ON castsource = part WHERE parts.num = of.num AND castsource >= 16384
+    AND casttarget = 'json'::regtype AND castfunc <> 0)
+FROM of JOIN pg_type t ON t.oid = of.type JOIN pg_type b ON b.oid = of.base WHERE b.typtype <> 'd' ORDER BY of.num
+"""  # noqa: S608 - of our own words
+)
 _KEY = sa.text("""
 SELECT a.attname::text, i.indimmediate FROM pg_index i, unnest(i.indkey::int2[]) WITH ORDINALITY AS k (num, place)
 JOIN pg_attribute a ON a.attnum = k.num
@@ -87,9 +109,12 @@ class Facts:
     """The table as it is.
 
     Attributes:
-        kind, persistence: as `pg_class` has them. user: who asks. may_trigger, may_read, may_create, owns: the user's
-        rights on the table, and in its schema. columns: their types by name, in order. deferrable: whether the key may
-        be checked later than its statement. partitions: oid, schema and name, at any depth. children: of `INHERITS`.
+        kind, persistence: as `pg_class` has them. user: who asks. may_trigger, may_read, may_create: the user's rights
+        on the table, and in its schema. owner: the table's. columns: their types by name, in order. read_as: the type
+        by which an earlier change can be read too: below a domain, whose rule it may break, and text for an enum.
+        texts: those that JSON has as text: it would have what a cast of their type makes. deferrable: whether the key
+        may be checked later than its statement. partitions: oid, schema and name, at any depth. children: of
+        `INHERITS`.
     """
 
     oid: int
@@ -101,9 +126,11 @@ class Facts:
     may_trigger: bool
     may_read: bool
     may_create: bool
-    owns: bool
+    owner: str
     version: int
     columns: dict[str, str]
+    read_as: dict[str, str]
+    texts: tuple[str, ...]
     key: tuple[str, ...]
     deferrable: bool
     partitions: tuple[tuple[int, str, str], ...]
@@ -122,8 +149,9 @@ def facts(connection: Connection, name: str) -> Facts | None:
     found = connection.execute(_TABLE, {"name": name}).first()
     if found is None:
         return None
-    oid, schema, table, kind, persistence, user, may_trigger, may_read, may_create, owns, version = found
+    oid, schema, table, kind, persistence, user, may_trigger, may_read, may_create, owner, version = found
     of = {"oid": oid}
+    columns = connection.execute(_COLUMNS, of).all()
     key = connection.execute(_KEY, of).all()
     partitions = tuple((p[0], p[1], p[2]) for p in connection.execute(_PARTITIONS, of)) if kind == "p" else ()
     oids = [oid, *(partition[0] for partition in partitions)]
@@ -137,9 +165,11 @@ def facts(connection: Connection, name: str) -> Facts | None:
         may_trigger=may_trigger,
         may_read=may_read,
         may_create=may_create,
-        owns=owns,
+        owner=owner,
         version=version,
-        columns={row[0]: row[1] for row in connection.execute(_COLUMNS, of)},
+        columns={name: kind for name, kind, _, _ in columns},
+        read_as={name: kind for name, _, kind, _ in columns},
+        texts=tuple(name for name, _, _, is_cast in columns if is_cast),
         key=tuple(column for column, _ in key),
         deferrable=not all(immediate for _, immediate in key),
         partitions=partitions,

@@ -143,6 +143,11 @@ class PostgreSqlSite:
                     f"{found.what}: if trigger {one.name} changes other rows of this table that the same statement "
                     "changes, their changes may be in another order."
                 )
+        if found.owner != found.user:
+            yield (
+                f"{found.what}: it belongs to {found.owner}, and its trigger runs as {found.user}, with casts to json "
+                f"of its columns' types. Install it as {found.owner}, unless you trust who may make such a cast."
+            )
         if found.partitions:
             yield f"{found.what}: rows of a partition that is attached, detached or dropped are no changes of rows."
         if not self._always:
@@ -153,7 +158,7 @@ class PostgreSqlSite:
 
 
 def check(found: Facts) -> None:
-    """Raises: Refusal, for a table that cannot be captured, and for a user who may not."""
+    """Raises: Refusal, for a table that cannot be captured."""
     kind = _OTHER_KINDS.get(found.kind) or {"t": "a temporary table", "u": "an unlogged table"}.get(found.persistence)
     if kind is not None or found.kind not in "rp":
         more = ", which a crash empties without a trace" if found.persistence == "u" else ""
@@ -173,6 +178,10 @@ def check(found: Facts) -> None:
             f"{found.what}: the key is DEFERRABLE, so a row could be inserted before another of its key is deleted.",
             next_step="Make the constraint again without DEFERRABLE.",
         )
+
+
+def check_rights(found: Facts) -> None:
+    """Raises: Refusal, for a user who may not create triggers."""
     missing = [] if found.may_trigger else [f"TRIGGER on {found.what}"]
     missing += [] if found.may_create else [f"CREATE on schema {found.schema}"]
     missing += [] if found.may_read else [f"SELECT on {found.what}"]

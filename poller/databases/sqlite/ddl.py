@@ -100,7 +100,8 @@ class SqliteSite:
             found: Any = run(self._connection, f"PRAGMA index_xinfo({self.quote(index)})").all()
             for _, _, name, _, collation, is_key in found:
                 kind = types.get(str(name), "INT")
-                if is_key and (collation != "BINARY" or not kind or ("BLOB" in kind and "INT" not in kind)):
+                untyped = kind in ("", "ANY") or ("BLOB" in kind and "INT" not in kind)
+                if is_key and (collation != "BINARY" or untyped):
                     yield str(name)
 
     def _registered(self) -> SqliteRegistered | None:
@@ -220,8 +221,10 @@ class SqliteSite:
     def _pair(self, name: str, column: str) -> str:
         value = f"{name}.{self.quote(column)}"
         blob, real = f"json_object('hex', hex({value}))", f"json_object('real', printf('%!.17g', {value}))"
+        text = f"{value} || ''"  # what json() returned would be written as JSON, not as the text that it is
         return (
-            f"{literal(column)}, CASE typeof({value}) WHEN 'blob' THEN {blob} WHEN 'real' THEN {real} ELSE {value} END"
+            f"{literal(column)}, CASE typeof({value}) WHEN 'blob' THEN {blob} WHEN 'real' THEN {real} "
+            f"WHEN 'text' THEN {text} ELSE {value} END"
         )
 
     def _wanted_triggers(self) -> Iterator[tuple[str, str]]:

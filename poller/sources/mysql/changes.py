@@ -66,8 +66,11 @@ class MySqlChanges(ChangeTable):
         if (differs := self.differs(before.columns, site.columns)) is not None:
             return differs
         if before.made is not None and before.made != site.made:
-            return self.damaged("the table is another one than was captured, or was emptied or rebuilt")
-        return None
+            return (
+                "the table was made again or rebuilt since it was installed: changes may not be written.",
+                f"Run {self.install}: if triggers are gone it writes a gap, and if they are there the poller goes on.",
+            )
+        return self.unfit(site.what, site.check)
 
     def change(self, found: Values, installed: Installed) -> ValuedChange:
         """As the driver has the values of these types."""
@@ -145,22 +148,23 @@ def _reader(column_type: str) -> Callable[[Any], Any]:
     kind = "" if found is None else found[1]
     if kind == "bit":
         width = (int((found and found[2]) or 1) + 7) // 8
-        return lambda value: int(value).to_bytes(width, "big")
+        return _or_as_it_is(lambda value: int(value).to_bytes(width, "big"))
     if kind in BYTES:
-        return base64.b64decode
+        return _or_as_it_is(base64.b64decode)
     if kind in SHAPES:
-        return binascii.unhexlify
-    return _READERS.get(kind, lambda value: value)
+        return _or_as_it_is(binascii.unhexlify)
+    return _or_as_it_is(_READERS[kind]) if kind in _READERS else lambda value: value
 
 
-def _or_text(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """What no calendar has stays text, as the driver leaves it."""
+def _or_as_it_is(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A date that no calendar has stays text, as the driver leaves it; so does what an earlier type of the column left
+    and the present one does not take."""
 
-    def value(text: str) -> Any:
+    def value(said: Any) -> Any:
         try:
-            return read(text)
-        except (ValueError, OverflowError):
-            return text
+            return read(said)
+        except (ValueError, ArithmeticError, TypeError):
+            return said
 
     return value
 
@@ -187,8 +191,8 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "float": float,
     "double": float,
     "year": int,
-    "date": _or_text(date.fromisoformat),
-    "datetime": _or_text(datetime.fromisoformat),
+    "date": date.fromisoformat,
+    "datetime": datetime.fromisoformat,
     "timestamp": _instant,
-    "time": _or_text(_time),
+    "time": _time,
 }

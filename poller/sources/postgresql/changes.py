@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Connection
 
 from poller.databases.capture import CaptureRequest, Quoter, named
-from poller.databases.postgresql.site import LONGEST, PostgreSqlSite, literal
+from poller.databases.postgresql.ddl import row_of
+from poller.databases.postgresql.site import LONGEST, PostgreSqlSite, check, literal
 from poller.sources.changes import ROW, ChangeTable, Head, Installed, ValuedChange, Values
 from poller.sources.user_sql import escape_colons
 
@@ -43,7 +44,8 @@ class PostgreSqlChanges(ChangeTable):
             source=escape_colons(site.source),
             captures=escape_colons(site.captures),
             trouble=self._trouble(site, before.columns),
-            row=f"to_jsonb({ROW})",
+            row=escape_colons(row_of(site, ROW)),
+            read_as={} if found.read_as == found.columns else found.read_as,
         )
         return self._installed(connection, installed)
 
@@ -56,15 +58,23 @@ class PostgreSqlChanges(ChangeTable):
             return self.damaged(why)
         if attached := [name for oid, _, name in site.facts.partitions if oid not in known]:
             return self.damaged(f"partition {attached[0]} was attached")
-        return self.differs(columns, site.facts.columns)
+        return self.differs(columns, site.facts.columns) or self.unfit(site.facts.what, lambda: check(site.facts))
 
     def selects(self, relation: str, installed: Installed) -> tuple[str, Sequence[str]]:
         """Exact for every type of the server's: see docs/capture.md."""
-        row = f"jsonb_populate_record(CAST(NULL AS {installed.source}), "
-        joined = (
-            f" LEFT JOIN LATERAL {row}coalesce({relation}.new, {relation}.old)) AS poller_new ON true"
-            f" LEFT JOIN LATERAL {row}{relation}.old) AS poller_old ON true"
-        )
+        new, old = f"coalesce({relation}.new, {relation}.old)", f"{relation}.old"
+        if not installed.read_as:
+            row = f"jsonb_populate_record(CAST(NULL AS {installed.source}), "
+            joined = f" LEFT JOIN LATERAL {row}{new}) AS poller_new ON true"
+            joined += f" LEFT JOIN LATERAL {row}{old}) AS poller_old ON true"
+        else:
+            names = [self.quote(name) for name in installed.columns]
+            kinds = (escape_colons(installed.read_as[name]) for name in installed.columns)
+            row = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+            none = ", ".join(f"(CAST(NULL AS {installed.source})).{name}" for name in names)  # fails if one is gone
+            joined = f" LEFT JOIN LATERAL jsonb_to_record({new}) AS poller_new ({row}) ON true"
+            joined += f" LEFT JOIN LATERAL jsonb_to_record({old}) AS poller_old ({row}) ON true"
+            joined += f" LEFT JOIN LATERAL (SELECT {none}) AS poller_none ON true"
         chosen = [
             f"CAST({relation}.op AS text) AS op",
             f"CAST({relation}.xid AS text) AS tx",

@@ -35,7 +35,7 @@ class SqliteChanges(ChangeTable):
         elif why is not None:
             trouble = self.damaged(why)
         else:
-            trouble = self.differs(before.columns, site.columns)
+            trouble = self.differs(before.columns, site.columns) or self.unfit(site.table, site.check)
         installed = Installed(
             what=site.table,
             key=before.key,

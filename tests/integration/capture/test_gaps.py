@@ -176,3 +176,27 @@ def test_check_says_what_is_captured_and_what_is_wrong(orders: Captured) -> None
     orders.run("ALTER TABLE orders ADD extra int")
     assert found(of)[0] == "error"
     of.close()
+
+
+@pytest.mark.parametrize("orders", ["postgresql", "sqlite"], indirect=True)
+def test_a_table_that_would_be_refused_now_stops_it(orders: Captured) -> None:
+    """In MariaDB such an ALTER TABLE makes it another one, which is said first."""
+    kept = poller(orders)
+    kept.tick(Replica())
+    is_file = orders.engine.dialect.name == "sqlite"
+    orders.run("CREATE UNIQUE INDEX notes ON orders (note)" if is_file else "ALTER TABLE orders SET UNLOGGED")
+    kept.source.close()
+    gap = stops(kept, Replica())
+    kept.close()
+    assert ("unique index notes" if is_file else "unlogged") in gap.message
+    assert gap.next_step.endswith(" --install")
+
+
+def test_what_was_accepted_stops_nothing(sqlite_url: str) -> None:
+    made = Captured(sqlite_url)
+    made.run("CREATE TABLE orders (id int PRIMARY KEY NOT NULL, note varchar(40) UNIQUE)")
+    made.install(accepted=("replace",))
+    kept = poller(made)
+    assert kept.tick(Replica()).outcome == "idle"
+    kept.close()
+    made.close()

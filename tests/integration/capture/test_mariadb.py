@@ -12,7 +12,9 @@ from sqlalchemy.engine import Connection, CursorResult
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases.capture import CaptureRefusal, run
+from poller.errors import CaptureGap
 from tests.integration.capture.captured import Captured
+from tests.integration.capture.reading import source
 from tests.support.mariadb import MariaDbServer
 
 ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, note varchar(40), total decimal(10,2)) ENGINE = InnoDB"
@@ -196,6 +198,48 @@ def test_a_damage_is_mended_and_leaves_a_gap(orders: Captured, harm: tuple[str, 
     assert orders.ops().endswith("XI")
     assert orders.capture().plan().standing == "installed"
     orders.holds()
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_removal_that_is_killed_hides_no_change_from_who_may_only_read(
+    orders: Captured, mariadb_server: MariaDbServer, changes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a reader sees no triggers: while one is gone, what it sees must say so."""
+    name = f"reads_{int(changes)}"
+    orders.run(f"CREATE USER {name}@'%'", f"GRANT SELECT ON {sa.make_url(orders.url).database}.* TO {name}@'%'")
+    try:
+        for last in range(20):
+            orders.install()
+            met = 0
+
+            def killed(connection: Connection, text: str, last: int = last) -> CursorResult[Any]:
+                nonlocal met
+                met += 1
+                if met > last:
+                    connection.invalidate()
+                    raise KeyboardInterrupt
+                return run(connection, text)
+
+            with monkeypatch.context() as patched:
+                patched.setattr("poller.databases.mysql.capture.run", killed)
+                try:
+                    orders.capture().remove(changes=changes)
+                    return
+                except KeyboardInterrupt:
+                    pass
+            triggers = orders.run("SHOW TRIGGERS LIKE 'orders'")
+            reader = Captured(sa.make_url(orders.url).set(username=name).render_as_string(hide_password=False))
+            of = source(reader)
+            try:
+                of.page(None, 1)
+            except CaptureGap:
+                pass
+            else:
+                assert len(triggers) == 3, f"it reads on after {last} statements"
+            of.close()
+            reader.close()
+    finally:
+        orders.run(f"DROP USER {name}@'%'")
 
 
 def test_removing_leaves_a_gap_or_nothing(orders: Captured) -> None:

@@ -9,9 +9,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases import capture as common
 from poller.databases.capture import CapturePlan, CaptureRefusal
 from poller.errors import SourceError
 from tests.integration.capture.captured import Captured
+from tests.integration.capture.reading import rows
+from tests.support.services import wait_until
 
 ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, note text, total numeric(10,2), at timestamptz)"
 
@@ -291,6 +294,42 @@ def test_a_partition_that_comes_is_seen_and_one_that_goes_a_gap(parts: Captured)
     assert parts.ops() == "IIXX"
 
 
+WAITED = "SELECT count(*) FROM pg_locks WHERE NOT granted AND clock_timestamp() - waitstart > interval '{} seconds'"
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_no_writer_of_partitions_fails_by_a_deadlock(
+    parts: Captured, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer has a partition and comes to the parent, which waits for that partition."""
+    if installed:
+        parts.install()
+    monkeypatch.setattr(common, "TRIES", 2)
+    monkeypatch.setattr(common, "PAUSE_SECONDS", 0)
+    capture = parts.capture()
+    refused: list[CaptureRefusal] = []
+
+    def work() -> None:
+        try:
+            capture.remove(changes=False) if installed else capture.install()
+        except CaptureRefusal as refusal:
+            refused.append(refusal)
+
+    with parts.engine.connect() as writer:
+        for statement in ("BEGIN", "INSERT INTO high (id) VALUES (101)"):
+            writer.exec_driver_sql(statement)
+        thread = threading.Thread(target=work)
+        thread.start()
+        wait_until(
+            lambda: not thread.is_alive() or parts.run(WAITED.format(1.1)) != [(0,)],
+            "it has waited longer than deadlock_timeout, or has given up",
+        )
+        writer.exec_driver_sql("INSERT INTO orders (id) VALUES (1)")
+        writer.exec_driver_sql("COMMIT")
+        thread.join()
+    assert len(refused) == 1
+
+
 @pytest.mark.parametrize(
     ("ddl", "says"),
     [
@@ -550,3 +589,28 @@ def test_a_column_that_is_left_out_may_be_dropped(orders: Captured) -> None:
     orders.run("INSERT INTO orders VALUES (1)")
     assert orders.ops() == "I"
     orders.holds()
+
+
+def test_types_have_one_name_whatever_the_search_path(orders: Captured) -> None:
+    """That of who installs is not that of who reads."""
+    orders.run(
+        "CREATE SCHEMA shop",
+        "CREATE TYPE shop.state AS ENUM ('new')",
+        "ALTER TABLE orders ADD phase shop.state",
+    )
+    shop = sa.make_url(orders.url).update_query_dict({"options": "-csearch_path=shop"})
+    owner = Captured(shop.render_as_string(hide_password=False), schema="public")
+    owner.install()
+    owner.close()
+    orders.run("INSERT INTO orders (id, phase) VALUES (1, 'new')")
+    assert [row["phase"] for row in rows(orders)] == ["new"]
+
+
+def test_a_table_of_another_owner_is_said(orders: Captured) -> None:
+    """The casts of its types run as the user who installs."""
+    orders.run("CREATE ROLE capture_owner")
+    try:
+        orders.run("ALTER TABLE orders OWNER TO capture_owner")
+        assert [one for one in orders.capture().plan().warnings if "belongs to capture_owner" in one]
+    finally:
+        orders.run("DROP OWNED BY capture_owner CASCADE", "DROP ROLE capture_owner")

@@ -12,6 +12,7 @@ import pytest
 
 from poller.databases.capture import CaptureRefusal
 from tests.integration.capture.captured import Captured
+from tests.integration.capture.reading import rows
 
 TOUCH = (
     "CREATE TRIGGER touch AFTER UPDATE ON orders WHEN NEW.note NOT LIKE '%!' "
@@ -288,4 +289,23 @@ def test_a_file_in_utf_16_is_verified(sqlite_url: str) -> None:
         "INSERT INTO orders VALUES (1, 'ä😀'), (2, CAST(x'00d8' AS TEXT))", "UPDATE orders SET id = 3 WHERE id = 1"
     )
     assert made.holds().compared == 2
+    made.close()
+
+
+def test_json_that_a_function_made_is_the_text_that_the_table_has(orders: Captured) -> None:
+    orders.run("ALTER TABLE orders ADD said")
+    orders.install()
+    for number, said in (1, """json('{"hex": "61"}')"""), (2, "json_array(1)"):
+        orders.run(f"INSERT INTO orders (id, said) VALUES ({number}, {said})")
+    assert [row["said"] for row in rows(orders)] == ['{"hex":"61"}', "[1]"]
+    assert orders.holds().compared == 2
+
+
+def test_a_key_of_any_type_in_a_strict_table_is_refused_until_accepted(sqlite_url: str) -> None:
+    """1 and 1.0 are equal there, and not the same."""
+    made = Captured(sqlite_url)
+    made.run("CREATE TABLE orders (id ANY PRIMARY KEY NOT NULL) STRICT")
+    with pytest.raises(CaptureRefusal, match="equal and not the same"):
+        made.install()
+    made.install(accepted=("replace",))
     made.close()

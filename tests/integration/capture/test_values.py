@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from poller.errors import CaptureGap
 from poller.model.captured import OLD
 from poller.sources import SqlSource
 from tests.integration.capture.captured import Captured
-from tests.integration.capture.reading import source
+from tests.integration.capture.reading import rows, source
 
 POSTGRESQL = {
     "numeric": "0.1234567890123456789012345678901234567891",
@@ -98,8 +99,101 @@ def test_of_postgresql(postgres_db: str) -> None:
     same(Captured(postgres_db), POSTGRESQL)
 
 
+@pytest.mark.parametrize(
+    ("ddl", "kind", "value"),
+    [
+        ("CREATE EXTENSION hstore", "hstore", "'a=>1, b=>NULL'"),
+        ("CREATE EXTENSION hstore", "hstore[]", "ARRAY['a=>1', NULL]::hstore[]"),
+        ("CREATE TYPE of AS ENUM ('a')", "of[]", "'{a}'"),
+        ("CREATE DOMAIN of AS varchar(5) NOT NULL DEFAULT 'b'", "of", "'a'"),
+        ("CREATE TYPE of AS (x int, y text)", "of[]", "ARRAY[(1, 'a'), (2, NULL)]::of[]"),
+    ],
+)
+def test_of_types_of_ones_own_in_postgresql(postgres_db: str, ddl: str, kind: str, value: str) -> None:
+    made = Captured(postgres_db)
+    made.run(ddl)
+    same(made, {kind: value, "text": "'a'"})
+
+
+def test_a_cast_to_json_is_no_value_of_a_change(postgres_db: str) -> None:
+    """The server makes JSON of a row by such casts; they are the type's owner's, and need not lead back."""
+    made = Captured(postgres_db)
+    made.run(
+        "CREATE TYPE of AS ENUM ('a')",
+        "CREATE FUNCTION shown(of) RETURNS json LANGUAGE sql AS $$ SELECT '{}'::json $$",
+        "CREATE CAST (of AS json) WITH FUNCTION shown(of)",
+        'CREATE TABLE orders (id int PRIMARY KEY, "it\'s: {}" of, other of)',
+    )
+    made.install(excluded=("other",))
+    made.run("INSERT INTO orders VALUES (1, 'a', 'a')", "INSERT INTO orders VALUES (2)")
+    assert [row["it's: {}"] for row in rows(made)] == ["a", None]
+    made.holds()
+    made.close()
+
+
+def test_what_a_domain_or_an_enum_allows_now_is_no_rule_for_earlier_changes(postgres_db: str) -> None:
+    made = Captured(postgres_db)
+    made.run(
+        "CREATE DOMAIN few AS int NOT NULL",
+        "CREATE TYPE state AS ENUM ('new', 'done')",
+        "CREATE TABLE orders (id int PRIMARY KEY, number few, phase state, hidden few)",
+    )
+    made.install(old=False, excluded=("hidden",))
+    made.run("INSERT INTO orders VALUES (1, 5, 'new', 1)", "UPDATE orders SET number = 50", "DELETE FROM orders")
+    made.run("ALTER DOMAIN few ADD CHECK (value > 10)", "ALTER TYPE state RENAME VALUE 'new' TO 'begun'")
+    assert [(row["_op"], row["number"], row["phase"]) for row in rows(made)] == [
+        ("I", 5, "new"),
+        ("U", 50, "new"),
+        ("D", None, None),
+    ]
+    made.run("ALTER TABLE orders ADD another few DEFAULT 11")
+    made.install()
+    assert [row["another"] for row in rows(made)] == [None, None, None]
+    made.close()
+
+
+def test_a_column_with_a_domain_that_is_renamed_is_no_value_that_is_missing(postgres_db: str) -> None:
+    made = Captured(postgres_db)
+    made.run("CREATE DOMAIN few AS int", "CREATE TABLE orders (id int PRIMARY KEY, number few)")
+    made.install()
+    made.run("INSERT INTO orders VALUES (1, 5)")
+    of = source(made)
+    assert [row["number"] for row in of.page(None, 1).rows] == [5]
+    made.run("ALTER TABLE orders RENAME number TO count", "INSERT INTO orders VALUES (2, 6)")
+    with pytest.raises(CaptureGap, match=r"number was dropped|count was added"):
+        of.page(None, 10)
+    of.close()
+    made.close()
+
+
+def test_a_change_that_fits_no_type_of_today_stops_the_reader(postgres_db: str) -> None:
+    made = Captured(postgres_db)
+    made.run("CREATE TABLE orders (id int PRIMARY KEY, note text)")
+    made.install()
+    made.run("INSERT INTO orders VALUES (1, 'abc')", "ALTER TABLE orders ALTER note TYPE int USING length(note)")
+    made.install()
+    with pytest.raises(CaptureGap, match="does not fit the types") as stopped:
+        rows(made)
+    assert "--to snapshot" in stopped.value.next_step
+    made.close()
+
+
 def test_of_mariadb(mariadb_db: str) -> None:
     same(Captured(mariadb_db), MARIADB)
+
+
+@pytest.mark.parametrize(
+    "kind", ["decimal(10,2)", "double", "blob", "bit(9)", "year", "timestamp NULL", "time", "point"]
+)
+def test_what_fits_no_type_of_today_stays_text_in_mariadb(mariadb_db: str, kind: str) -> None:
+    made = Captured(mariadb_db)
+    made.run("CREATE TABLE orders (id int PRIMARY KEY, note varchar(20))")
+    made.install()
+    made.run("INSERT INTO orders VALUES (1, 'abc')", "UPDATE orders SET note = NULL")
+    made.run(f"ALTER TABLE orders MODIFY note {kind}")
+    made.install()
+    assert [row["note"] for row in rows(made)] == ["abc", None]
+    made.close()
 
 
 def test_of_sqlite(sqlite_url: str) -> None:
