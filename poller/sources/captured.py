@@ -198,7 +198,7 @@ class Captured:
         """The ordering key of each change, as texts."""
         if not self.ordering:
             names = self.installed.key
-            return [dict(zip(names, head.key, strict=True)) for head in rows.heads]
+            return [dict(zip(names, head.order, strict=True)) for head in rows.heads]
         return [{name: None if row[name] is None else str(row[name]) for name in self.ordering} for row in rows]
 
     def stopped(self, page: Page, after: Cursor | None) -> Page:

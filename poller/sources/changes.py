@@ -17,6 +17,8 @@ from poller.errors import SourceError
 
 Values = Mapping[str, Any]
 _OF_ROWS = frozenset("IUD")
+Same = Callable[[str], str]
+"""Makes of the text of a key's value one that is the same for all values that the database takes for equal."""
 ROW = "poller_row"
 """The name of the table's rows where a snapshot reads them."""
 
@@ -47,14 +49,24 @@ class Installed:
     `sqlalchemy.text`."""
     read_as: Mapping[str, str] = field(default_factory=dict)
     """The types by which the values of a change are read, if not all are the table's own; empty: they are."""
+    same: Mapping[str, Same] = field(default_factory=dict)
+    """For columns of the key in which equal values may be written differently."""
+    collations: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Character set and collation of columns of the key, if the server says which of their values are equal."""
 
 
 class Head(NamedTuple):
-    """A change without its values. `key`: of its row, as texts. `is_whole`: it is of one row, and names it."""
+    """A change without its values.
+
+    Attributes:
+        key: of its row, as texts. order: the same for all keys that the database takes for equal, as changes of one row
+            must come in order, however its key is written. is_whole: it is of one row, and names it.
+    """
 
     id: int
     op: str
     key: tuple[str | None, ...]
+    order: tuple[str | None, ...]
     is_whole: bool
 
 
@@ -130,7 +142,7 @@ class ChangeTable(ABC):
         op = str(found["op"])
         row = _read(found["old"] if op == "D" else found["new"])
         key = tuple(key_text(row.get(name)) for name in installed.key)
-        return Head(int(found["id"]), op, key, op in _OF_ROWS and None not in key)
+        return Head(int(found["id"]), op, key, ordered(key, installed), op in _OF_ROWS and None not in key)
 
     @abstractmethod
     def change(self, found: Values, installed: Installed) -> ValuedChange:
@@ -226,6 +238,19 @@ class ChangeTable(ABC):
         """Changes may be missing, and what to do about it."""
         step = f"Run {self.install}: it writes a gap, before which the poller stops and says how to go on."
         return f"{why}: changes may not be written.", step
+
+
+def one(text: str) -> str:  # noqa: ARG001
+    """A `Same` for values of which poller cannot say which are equal: all come in order."""
+    return ""
+
+
+def ordered(key: tuple[str | None, ...], installed: Installed) -> tuple[str | None, ...]:
+    """What `Head.order` is of a key, by the rules of its columns."""
+    if not installed.same:
+        return key
+    rules = (installed.same.get(name) for name in installed.key)
+    return tuple(text if text is None or rule is None else rule(text) for rule, text in zip(rules, key, strict=True))
 
 
 def key_text(value: Any) -> str | None:

@@ -21,7 +21,7 @@ _TABLE = sa.text(
     "WHERE table_schema = coalesce(:schema, database()) AND table_name = :table"
 )
 _COLUMNS = sa.text(
-    "SELECT column_name, data_type, column_type FROM information_schema.columns "
+    "SELECT column_name, data_type, column_type, character_set_name, collation_name FROM information_schema.columns "
     "WHERE table_schema = :schema AND table_name = :table ORDER BY ordinal_position"
 )
 _KEY = sa.text(
@@ -101,8 +101,9 @@ class MySqlSite:
         self.is_mariadb = bool(getattr(connection.dialect, "is_mariadb", False))
         of = {"schema": self.schema, "table": self.table}
         columns: Any = connection.execute(_COLUMNS, of).all()
-        self.types = {str(name): str(kind).lower() for name, kind, _ in columns}
-        self.columns = {str(name): str(kind) for name, _, kind in columns}
+        self.types = {str(name): str(kind).lower() for name, kind, *_ in columns}
+        self.columns = {str(name): str(kind) for name, _, kind, *_ in columns}
+        self.collations = {str(name): (str(of), str(by)) for name, _, _, of, by in columns if by is not None}
         self.key = tuple(str(name) for (name,) in connection.execute(_KEY, of))
         self.cascades = [
             (str(name), str(update if delete in ("NO ACTION", "RESTRICT") else delete))

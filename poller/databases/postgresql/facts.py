@@ -21,10 +21,10 @@ _NAMED = """(SELECT CASE WHEN n.nspname <> 'pg_catalog' AND pg_type_is_visible(e
 """The name of a type: the same whatever the search path is."""
 _COLUMNS = sa.text(
     f"""
-WITH RECURSIVE of (num, name, type, mod, base) AS (
-  SELECT attnum, attname::text, atttypid, atttypmod, atttypid FROM pg_attribute
+WITH RECURSIVE of (num, name, type, mod, base, by) AS (
+  SELECT attnum, attname::text, atttypid, atttypmod, atttypid, attcollation FROM pg_attribute
   WHERE attrelid = :oid AND attnum > 0 AND NOT attisdropped
-  UNION ALL SELECT num, name, type, mod, typbasetype FROM of JOIN pg_type ON oid = base WHERE typtype = 'd'
+  UNION ALL SELECT num, name, type, mod, typbasetype, by FROM of JOIN pg_type ON oid = base WHERE typtype = 'd'
 ), parts (num, part) AS (
   SELECT num, base FROM of
   UNION (
@@ -37,7 +37,8 @@ WITH RECURSIVE of (num, name, type, mod, base) AS (
 SELECT of.name, {_NAMED.format("t", "mod")}, CASE WHEN b.typtype = 'e' THEN 'text'
     WHEN b.oid <> t.oid THEN {_NAMED.format("b", "-1")} ELSE {_NAMED.format("t", "mod")} END,
   EXISTS (SELECT FROM parts JOIN pg_cast ON castsource = part WHERE parts.num = of.num AND castsource >= 16384
-    AND casttarget = 'json'::regtype AND castfunc <> 0)
+    AND casttarget = 'json'::regtype AND castfunc <> 0),
+  EXISTS (SELECT FROM pg_collation c WHERE c.oid = of.by AND to_jsonb(c) ->> 'collisdeterministic' = 'false')
 FROM of JOIN pg_type t ON t.oid = of.type JOIN pg_type b ON b.oid = of.base WHERE b.typtype <> 'd' ORDER BY of.num
 """  # noqa: S608 - of our own words
 )
@@ -112,7 +113,8 @@ class Facts:
         kind, persistence: as `pg_class` has them. user: who asks. may_trigger, may_read, may_create: the user's rights
         on the table, and in its schema. owner: the table's. columns: their types by name, in order. read_as: the type
         by which an earlier change can be read too: below a domain, whose rule it may break, and text for an enum.
-        texts: those that JSON has as text: it would have what a cast of their type makes. deferrable: whether the key
+        texts: those that JSON has as text: it would have what a cast of their type makes. loose: those whose collation
+        takes different texts for equal. deferrable: whether the key
         may be checked later than its statement. partitions: oid, schema and name, at any depth. children: of
         `INHERITS`.
     """
@@ -131,6 +133,7 @@ class Facts:
     columns: dict[str, str]
     read_as: dict[str, str]
     texts: tuple[str, ...]
+    loose: frozenset[str]
     key: tuple[str, ...]
     deferrable: bool
     partitions: tuple[tuple[int, str, str], ...]
@@ -167,9 +170,10 @@ def facts(connection: Connection, name: str) -> Facts | None:
         may_create=may_create,
         owner=owner,
         version=version,
-        columns={name: kind for name, kind, _, _ in columns},
-        read_as={name: kind for name, _, kind, _ in columns},
-        texts=tuple(name for name, _, _, is_cast in columns if is_cast),
+        columns={name: kind for name, kind, *_ in columns},
+        read_as={name: kind for name, _, kind, *_ in columns},
+        texts=tuple(name for name, _, _, is_cast, _ in columns if is_cast),
+        loose=frozenset(name for name, *_, is_loose in columns if is_loose),
         key=tuple(column for column, _ in key),
         deferrable=not all(immediate for _, immediate in key),
         partitions=partitions,

@@ -77,7 +77,7 @@ class SqliteSite:
         indexes: Any = run(connection, f"PRAGMA index_list({quote(self.table)})").all()
         keys = [str(row[1]) for row in indexes if row[3] == "pk"]  # none: the key is the rowid
         self.may_be_null = [str(row[1]) for _, row in key if not row[3]] if keys else []
-        self.alike = list(self._alike(keys, shown))
+        self.alike = dict(self._alike(keys, shown))
         self.uniques = [str(row[1]) for row in indexes if row[2] and row[3] != "pk"]
         self.changes_name = f"poller_{self.table}_changes"
         self.changes = quote(self.changes_name)
@@ -92,9 +92,9 @@ class SqliteSite:
         self.triggers: dict[str, str] = {row[0]: row[1] for row in connection.execute(_TRIGGERS, {"table": self.table})}
         self.wanted = dict(self._wanted_triggers())
 
-    def _alike(self, keys: list[str], shown: list[Any]) -> Iterator[str]:
+    def _alike(self, keys: list[str], shown: list[Any]) -> Iterator[tuple[str, str]]:
         """The columns of the key in which different values may be equal: 'a' and 'A' by a collation, 1 and 1.0 if no
-        type makes one of the other."""
+        type makes one of the other. Each with its collation."""
         types = {str(row[1]): str(row[2]).upper() for row in shown}
         for index in keys:
             found: Any = run(self._connection, f"PRAGMA index_xinfo({self.quote(index)})").all()
@@ -102,7 +102,7 @@ class SqliteSite:
                 kind = types.get(str(name), "INT")
                 untyped = kind in ("", "ANY") or ("BLOB" in kind and "INT" not in kind)
                 if is_key and (collation != "BINARY" or untyped):
-                    yield str(name)
+                    yield str(name), str(collation)
 
     def _registered(self) -> SqliteRegistered | None:
         if not self.captures_there:
@@ -189,8 +189,8 @@ class SqliteSite:
             )
         if self.alike and "replace" not in self.accepted:
             raise CaptureRefusal(
-                f"{self.table}: values of the key's column {self.alike[0]} may be equal and not the same (by its "
-                "collation, or without a type), and REPLACE puts one over the other without a change of that one.",
+                f"{self.table}: values of the key's column {next(iter(self.alike))} may be equal and not the same (by "
+                "its collation, or without a type), and REPLACE puts one over the other without a change of that one.",
                 next_step="If no writer uses REPLACE, or such rows may be missed, add --accept replace.",
             )
         if self.registered is None and self.changes_there:

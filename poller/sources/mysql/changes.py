@@ -17,10 +17,11 @@ from sqlalchemy.engine import Connection
 from poller.databases.capture import CaptureRequest, Quoter, named
 from poller.databases.mysql.site import BYTES, LONGEST, SHAPES, MySqlSite, literal
 from poller.errors import SourceError
-from poller.sources.changes import ROW, ChangeTable, Installed, ValuedChange, Values, captured_row
+from poller.sources.changes import ROW, ChangeTable, Head, Installed, ValuedChange, Values, captured_row
 from poller.sources.mysql.database import JSON_COLUMN
 from poller.sources.user_sql import escape_colons
 
+_WEIGHT = "poller_weight_of_"
 _TYPE = re.compile(r"(\w+)(?:\((\d+))?")
 _TIME = re.compile(r"(-)?(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - as the driver has a TIMESTAMP, in the session's UTC
@@ -54,6 +55,7 @@ class MySqlChanges(ChangeTable):
             captures=escape_colons(site.captures),
             trouble=self._trouble(site),
             row=escape_colons(site.row(ROW, site.captured)),
+            collations={name: site.collations[name] for name in before.key if name in site.collations},
         )
         return self._installed(connection, installed)
 
@@ -71,6 +73,25 @@ class MySqlChanges(ChangeTable):
                 f"Run {self.install}: if triggers are gone it writes a gap, and if they are there the poller goes on.",
             )
         return self.unfit(site.what, site.check)
+
+    def selects(self, relation: str, installed: Installed) -> tuple[str, Sequence[str]]:
+        """With the weights by which the server compares the key's texts, shortened by a hash. Trailing spaces have one,
+        and count under some collations only: keys that differ in them alone come in order too."""
+        joined, chosen = super().selects(relation, installed)
+        change = f"coalesce({relation}.new, {relation}.old)"
+        weights = []
+        for name, (characters, collation) in installed.collations.items():
+            path = escape_colons(literal("$." + json.dumps(name, ensure_ascii=False)))
+            text = f"CONVERT(JSON_UNQUOTE(JSON_EXTRACT({change}, {path})) USING {characters})"
+            weight = f"MD5(WEIGHT_STRING(RTRIM({text}) COLLATE {collation}))"
+            weights.append(f"{weight} AS {self.quote(_WEIGHT + name)}")
+        return joined, [*chosen, *weights]
+
+    def head(self, found: Values, installed: Installed) -> Head:
+        """As `ChangeTable.head`; of equal texts the order is that of their weight."""
+        head = super().head(found, installed)
+        pairs = zip(installed.key, head.key, strict=True)
+        return head._replace(order=tuple(found.get(_WEIGHT + name, text) for name, text in pairs))
 
     def change(self, found: Values, installed: Installed) -> ValuedChange:
         """As the driver has the values of these types."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from sqlalchemy.engine import Connection
@@ -11,10 +13,31 @@ from sqlalchemy.engine import Connection
 from poller.databases.capture import CaptureRequest, Quoter, named
 from poller.databases.postgresql.ddl import row_of
 from poller.databases.postgresql.site import LONGEST, PostgreSqlSite, check, literal
-from poller.sources.changes import ROW, ChangeTable, Head, Installed, ValuedChange, Values
+from poller.sources.changes import ROW, ChangeTable, Head, Installed, Same, ValuedChange, Values, one, ordered
 from poller.sources.user_sql import escape_colons
 
 _NEW, _OLD, _KEY = "new{}", "old{}", "key{}"
+_KIND = re.compile(r"[a-z_.]+")
+_EXACT = frozenset(
+    {"smallint", "integer", "bigint", "oid", "uuid", "text", "name", "character", "boolean", "bytea", "date", "time"}
+) | {"timestamp", "inet", "cidr", "macaddr"}  # fmt: skip
+"""The first words of types whose equal values are written alike in the sessions that capture; time zones aside."""
+
+
+def _number(text: str) -> str:
+    number = Decimal(text)
+    return f"{number.normalize():f}" if number else "0"
+
+
+def _same(kind: str) -> Same | None:
+    """How equal values of a type are found; None if they are written alike."""
+    word = _KIND.match(kind)
+    first = "" if word is None else word[0]
+    if first in _EXACT and "[" not in kind and not kind.startswith("time with time zone"):
+        return None
+    if first in ("numeric", "real", "double"):
+        return _number
+    return str.casefold if first.endswith(".citext") or first == "citext" else one
 
 
 class PostgreSqlChanges(ChangeTable):
@@ -46,6 +69,11 @@ class PostgreSqlChanges(ChangeTable):
             trouble=self._trouble(site, before.columns),
             row=escape_colons(row_of(site, ROW)),
             read_as={} if found.read_as == found.columns else found.read_as,
+            same={
+                name: rule
+                for name in before.key
+                if (rule := one if name in found.loose else _same(found.read_as.get(name, ""))) is not None
+            },
         )
         return self._installed(connection, installed)
 
@@ -95,7 +123,8 @@ class PostgreSqlChanges(ChangeTable):
     def head(self, found: Values, installed: Installed) -> Head:
         """By the key's texts, which the server made."""
         key = tuple(found[_KEY.format(at)] for at in range(len(installed.key)))
-        return Head(found["id"], found["op"], key, found["op"] in "IUD" and None not in key)
+        whole = found["op"] in "IUD" and None not in key
+        return Head(found["id"], found["op"], key, ordered(key, installed), whole)
 
     def change(self, found: Values, installed: Installed) -> ValuedChange:
         """As the driver made the values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from poller.databases.capture import CaptureRequest, Quoter
 from poller.databases.sqlite.ddl import SqliteSite, literal
-from poller.sources.changes import ROW, ChangeTable, Installed, ValuedChange, Values, captured_row
+from poller.sources.changes import ROW, ChangeTable, Installed, ValuedChange, Values, captured_row, one
 from poller.sources.user_sql import escape_colons
 
 
@@ -44,6 +45,7 @@ class SqliteChanges(ChangeTable):
             captures="main.poller_captures",
             trouble=trouble,
             row=escape_colons(site.row(ROW, [name for name in before.columns if name not in before.excluded])),
+            same={name: _alike if by in _OURS else one for name, by in site.alike.items()},
         )
         return self._installed(connection, installed)
 
@@ -56,6 +58,20 @@ class SqliteChanges(ChangeTable):
 
     def _bound(self, parameter: str, name: str, value: Any, installed: Installed) -> tuple[str, Any]:  # noqa: ARG002
         return f":{parameter}", _value(value)
+
+
+_OURS = frozenset({"BINARY", "NOCASE", "RTRIM"})
+_REAL = re.compile(r'\{"real": "(.*)"\}')
+
+
+def _alike(text: str) -> str:
+    """The same for what is equal by any of SQLite's own collations, and as numbers."""
+    found = _REAL.fullmatch(text)
+    try:
+        number = float(text if found is None else found[1])
+    except ValueError:
+        return text.rstrip(" ").lower()
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def _row(text: Any) -> Mapping[str, Any] | None:
