@@ -98,7 +98,7 @@ class SqlRelay(Relay[SqlSettings]):
             self._write(batch, target)
         except ConfigError as wrong:
             message = f"`relay.{wrong.key}` {wrong.message}" if wrong.key else wrong.message
-            failed = ConfigError(message, next_step=wrong.next_step)
+            failed = ConfigError(message, key=wrong.key, next_step=wrong.next_step)
         except (SQLAlchemyError, OSError) as refused:  # the latter: of a file that the URL names
             failed = self._judged(refused, target)
         else:

@@ -241,7 +241,7 @@ class ChangeTable(ABC):
 
 
 def one(text: str) -> str:  # noqa: ARG001
-    """A `Same` for values of which poller cannot say which are equal: all come in order."""
+    """A `Same` for values if poller cannot say which are equal: all come in order."""
     return ""
 
 
