@@ -81,6 +81,9 @@ class RealRules(Rules):
 
     keys = False
     """Whether the poller has an ordering key of its own."""
+    asks = True
+    """Whether the source says where the cursor of another page stands. If not, a document may forget what lanes have
+    done once a page passes that does not show it; the process that had read it goes on by it."""
     read: tuple[Version, ...] = ()
     """What the process read whose write is judged."""
     unwritten: frozenset[str] = frozenset()
@@ -92,6 +95,11 @@ class RealRules(Rules):
         # What came since it read is not its fault, nor what went.
         page = table.page(state.checkpoint.cursor, self.settings.batch_size)
         return all(row.id in known for row in page) and super()._rows_left(state)
+
+    def __init__(self, world: Truth, settings: Settings) -> None:
+        super().__init__(world, settings)
+        self._once: set[tuple[int, str]] = set()
+        """Rows of which a document has said that lanes have done them, by generation."""
 
     def covered(self, state: State) -> set[str]:
         """The rows of the table of which the document says that lanes have done them, or listed."""
@@ -109,7 +117,9 @@ class RealRules(Rules):
         return lambda row: begin < place(row.cursor) <= ends[int(row.key, 16) % len(ends)]
 
     def is_done(self, token: int, before: State, row: Version) -> bool:
-        return super().is_done(token, before, row) or row.id in self.covered(before)
+        if super().is_done(token, before, row) or row.id in self.covered(before):
+            return True
+        return not self.asks and (before.checkpoint.generation, row.id) in self._once
 
     def lacks_record(self, id_: str) -> bool:
         lacks = f"{RECORDS}{id_}.json" in self.unwritten
@@ -130,6 +140,7 @@ class RealRules(Rules):
         same = before.checkpoint.generation == after.checkpoint.generation
         known = (self.covered(before) if same else set()) | aside.listed(after).keys()
         token = after.lease.fencing_token
+        self._once |= {(after.checkpoint.generation, id_) for id_ in self.covered(after)}
         wrong = sorted(id_ for id_ in self.covered(after) - known if (token, id_) not in self._done_under)
         if wrong:
             self._fail(f"the document says that lanes have done {wrong}, which nobody did")
@@ -145,7 +156,7 @@ class FailureLaws(Laws):
         self.truth = SimTruth(world, plan, table, seen)
         self.settings = settings
         self.rules = RealRules(self.truth, settings)
-        self.rules.lanes, self.rules.keys = plan.lanes, bool(plan.keys)
+        self.rules.lanes, self.rules.keys, self.rules.asks = plan.lanes, bool(plan.keys), plan.asks
         self.rules.strict = settings.mode == "quarantine" and not (plan.operators or plan.people)
         if plan.lanes > 1 and not plan.asks:  # then nobody can say which rows stand before a cursor of another page
             self.rules.strict = False
