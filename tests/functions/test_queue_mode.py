@@ -106,7 +106,7 @@ def renamed(folder: Folder) -> tuple[Path, host.Worker]:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_poller_that_is_renamed_goes_on_where_its_checkpoint_was_copied(
+def test_a_renamed_poller_goes_on_where_its_checkpoint_was_copied(
     queued: Folder, azurite: Azurite, when: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With messages of the former name in the queue; `after`: the new name ran without a copy."""

@@ -201,7 +201,7 @@ def test_a_damage_is_mended_and_leaves_a_gap(orders: Captured, harm: tuple[str, 
 
 
 @pytest.mark.parametrize("changes", [False, True])
-def test_a_removal_that_is_killed_hides_no_change_from_who_may_only_read(
+def test_a_removal_that_is_killed_hides_no_change_from_readers(
     orders: Captured, mariadb_server: MariaDbServer, changes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such a reader sees no triggers: while one is gone, what it sees must say so."""

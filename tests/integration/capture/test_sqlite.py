@@ -301,7 +301,7 @@ def test_json_that_a_function_made_is_the_text_that_the_table_has(orders: Captur
     assert orders.holds().compared == 2
 
 
-def test_a_key_of_any_type_in_a_strict_table_is_refused_until_accepted(sqlite_url: str) -> None:
+def test_a_key_of_any_type_in_a_strict_table_is_refused_at_first(sqlite_url: str) -> None:
     """1 and 1.0 are equal there, and not the same."""
     made = Captured(sqlite_url)
     made.run("CREATE TABLE orders (id ANY PRIMARY KEY NOT NULL) STRICT")

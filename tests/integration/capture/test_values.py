@@ -131,7 +131,7 @@ def test_a_cast_to_json_is_no_value_of_a_change(postgres_db: str) -> None:
     made.close()
 
 
-def test_what_a_domain_or_an_enum_allows_now_is_no_rule_for_earlier_changes(postgres_db: str) -> None:
+def test_what_a_domain_allows_now_is_no_rule_for_earlier_changes(postgres_db: str) -> None:
     made = Captured(postgres_db)
     made.run(
         "CREATE DOMAIN few AS int NOT NULL",
@@ -152,7 +152,7 @@ def test_what_a_domain_or_an_enum_allows_now_is_no_rule_for_earlier_changes(post
     made.close()
 
 
-def test_a_column_with_a_domain_that_is_renamed_is_no_value_that_is_missing(postgres_db: str) -> None:
+def test_a_renamed_column_with_a_domain_is_no_missing_value(postgres_db: str) -> None:
     made = Captured(postgres_db)
     made.run("CREATE DOMAIN few AS int", "CREATE TABLE orders (id int PRIMARY KEY, number few)")
     made.install()
@@ -231,7 +231,7 @@ EQUAL = [
 
 
 @pytest.mark.parametrize(("fixture", "kind", "one", "other", "third"), EQUAL)
-def test_the_order_of_keys_is_that_of_what_the_database_takes_for_equal(
+def test_keys_that_are_equal_come_in_order_however_written(
     request: pytest.FixtureRequest, fixture: str, kind: str, one: str, other: str, third: str | None
 ) -> None:
     """However they are written; with lanes, a deletion could else come behind the insertion that follows it."""

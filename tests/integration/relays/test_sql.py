@@ -526,7 +526,7 @@ def test_a_row_that_another_locks_comes_again_soon(target: Engine, made: Any) ->
     assert rows_of(target) == [(1, "b", 1)]
 
 
-def test_a_worker_that_was_stopped_between_two_statements_of_a_pipeline_holds_up_no_other(
+def test_a_worker_that_was_stopped_in_a_pipeline_holds_up_no_other(
     databases: dict[str, Engine],
 ) -> None:
     """PostgreSQL ends neither a statement nor an idle transaction then: it waits for the rest of the pipeline."""
