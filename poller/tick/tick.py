@@ -395,7 +395,8 @@ class Tick:
         if chosen.alone:
             return (
                 f"the table was emptied, or a snapshot begins or ends, and {waiting} earlier rows wait, which must not "
-                f"be delivered after that. Settle them: poller quarantine list {self.context.name}"
+                f"be delivered after that. Settle them: poller quarantine list {self.context.name}. If a snapshot "
+                "begins, discard them: it reads their rows again."
             )
         full = "their cursors leave no space in the state document" if waiting < most else f"max_quarantined is {most}"
         return (
