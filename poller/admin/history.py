@@ -18,7 +18,7 @@ from poller.model import aside
 from poller.model.document import State, WaitingRow
 from poller.model.result import ResultModel
 from poller.model.stamps import stamp
-from poller.sources.columns.moments import parse_utc
+from poller.sources.columns import parse_utc
 
 SLACK = 50
 """So many lines more are read: copies of one record are one."""

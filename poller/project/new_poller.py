@@ -57,7 +57,7 @@ class NewPoller:
     @property
     def has_daylight_saving(self) -> bool:
         """True if the clocks of its times are ever set back."""
-        from poller.sources.columns.moments import has_daylight_saving
+        from poller.sources.columns import has_daylight_saving
 
         try:
             return self.zone is not None and has_daylight_saving(ZoneInfo(self.zone))

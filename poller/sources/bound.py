@@ -21,8 +21,7 @@ from poller.databases.samplers import Sample
 from poller.model.cursor import Cursor, CursorKind
 from poller.model.limits import LONGEST_CURSOR
 from poller.ports import Bound
-from poller.sources.columns import CursorColumn, Family
-from poller.sources.columns.moments import floor_to, iso_text, lowest_from, parse_utc, remembered, unit_of
+from poller.sources.columns import CursorColumn, Family, floor_to, iso_text, lowest_from, parse_utc, remembered, unit_of
 from poller.sources.options import ReadOptions
 
 SHOWS_HOLDER_AFTER = 2.0

@@ -18,8 +18,7 @@ from typing import Any
 
 from poller.errors import SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
-from poller.sources.columns import MOMENTS, NUMBERS, CursorColumn, Family
-from poller.sources.columns.moments import TextForm
+from poller.sources.columns import MOMENTS, NUMBERS, CursorColumn, Family, TextForm
 
 LONGEST_TYPE = 80
 LONGEST_TEXT = 200

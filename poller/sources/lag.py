@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.model.cursor import Cursor
 from poller.ports import Lag, Page
-from poller.sources.columns.moments import parse_utc
+from poller.sources.columns import parse_utc
 from poller.sources.faults import Fault
 from poller.sources.inspection import Inspection
 from poller.sources.keys import is_later

@@ -13,7 +13,7 @@ from poller.config.load import checked_keywords
 from poller.databases.kinds import KINDS
 from poller.errors import ConfigError
 from poller.model.cursor import CursorKind
-from poller.sources.columns.moments import has_daylight_saving, plain_text
+from poller.sources.columns import has_daylight_saving, plain_text
 
 _NO_TIME = ("xid8+pk", "rowversion+pk")
 """Kinds whose bound is the database's own and has no instant that a delay could be taken from."""

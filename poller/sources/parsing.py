@@ -12,8 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, KeyValue
-from poller.sources.columns import MOMENTS, NUMBERS, RENDERED_BY_DATABASE, CursorColumn, Family
-from poller.sources.columns.moments import TextForm, iso_text
+from poller.sources.columns import MOMENTS, NUMBERS, RENDERED_BY_DATABASE, CursorColumn, Family, TextForm, iso_text
 from poller.sources.connection import Database
 from poller.sources.faults import Fault
 from poller.sources.inspection import Inspection, did_you_mean

@@ -17,7 +17,7 @@ from poller.databases.kinds import KINDS
 from poller.entra import Identity
 from poller.errors import SourceError
 from poller.sources import stamping
-from poller.sources.columns.moments import TextForm
+from poller.sources.columns import TextForm
 from poller.sources.connection import Database
 from poller.sources.database import dialect_for
 from poller.sources.engines import make_engine, read_url

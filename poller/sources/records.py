@@ -16,8 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from poller.errors import SourceError
-from poller.sources.columns import MOMENTS, CursorColumn, Family
-from poller.sources.columns.moments import TextForm
+from poller.sources.columns import MOMENTS, CursorColumn, Family, TextForm
 from poller.sources.connection import Database
 from poller.sources.database import Dialect, Records
 from poller.sources.inspection import Inspection, odd_value

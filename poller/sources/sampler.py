@@ -18,8 +18,7 @@ from poller.databases.samplers import Maker, ReadingConnection, Remembering, Sam
 from poller.errors import SourceError
 from poller.ports import Bound
 from poller.sources.bound import SHOWS_HOLDER_AFTER, Marked, Rule, Sampled
-from poller.sources.columns import CursorColumn
-from poller.sources.columns.moments import remembered
+from poller.sources.columns import CursorColumn, remembered
 from poller.sources.options import ReadOptions
 
 BLOCKS = "an application may take a block of numbers and write the lower ones later"

@@ -23,7 +23,7 @@ from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, InspectableSource, Lag, Page, Row, Table
 from poller.sources.captured import Captured
-from poller.sources.columns.moments import parse_utc
+from poller.sources.columns import parse_utc
 from poller.sources.connection import Database
 from poller.sources.database import ResolvedNames, dialect_for
 from poller.sources.engines import make_engine, make_pool, quoter, read_url

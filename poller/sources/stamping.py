@@ -25,8 +25,7 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.errors import ConfigError
 from poller.sources import user_sql
-from poller.sources.columns import CursorColumn, Family
-from poller.sources.columns.moments import has_daylight_saving
+from poller.sources.columns import CursorColumn, Family, has_daylight_saving
 from poller.sources.connection import Database
 from poller.sources.faults import Fault
 from poller.sources.options import ReadOptions

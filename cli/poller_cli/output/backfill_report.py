@@ -163,7 +163,7 @@ def _say(text: str) -> None:
 
 def _follow(progress: LiveProgress, work: Backfill, part: Part) -> None:
     """A line for the whole of a part, with all its rows where they could be counted."""
-    from poller.sources.columns.moments import parse_utc
+    from poller.sources.columns import parse_utc
     from poller_cli.terminal.pace import Pace
 
     end = None

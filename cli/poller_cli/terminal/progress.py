@@ -21,7 +21,7 @@ from poller.config import AppConfig
 from poller.model.when import span
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
 from poller.poller import Poller
-from poller.sources.columns.moments import parse_utc
+from poller.sources.columns import parse_utc
 from poller.tick.watches import PENDING_CAP
 from poller_cli.terminal.layout import is_terminal, shortened
 from poller_cli.terminal.pace import Pace

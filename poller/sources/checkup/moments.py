@@ -13,7 +13,7 @@ from poller.ports import Bound
 from poller.sources import stamping
 from poller.sources.bound import render
 from poller.sources.checkup.subject import Subject
-from poller.sources.columns.moments import has_daylight_saving
+from poller.sources.columns import has_daylight_saving
 from poller.sources.inspection import Inspection
 
 APART = 5.0

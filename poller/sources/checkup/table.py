@@ -7,8 +7,7 @@ from datetime import datetime
 from poller.errors import SourceError
 from poller.model.finding import Finding, error, ok, warn
 from poller.sources.checkup.subject import Subject
-from poller.sources.columns import CursorColumn, proof_of
-from poller.sources.columns.moments import TextForm
+from poller.sources.columns import CursorColumn, TextForm, proof_of
 from poller.sources.records import PROBE
 from poller.sources.stamping import ColumnOrigin, Reading, promises_updates, read
 from poller.sources.user_sql import compared, same_condition

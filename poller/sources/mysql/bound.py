@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases import catalog
 from poller.databases.samplers import FOUR_BYTES, ReadingConnection, Sample, SharedSampler, session_of
 from poller.sources.bound import SHOWS_HOLDER_AFTER, Marked, Rule
-from poller.sources.columns.moments import remembered
+from poller.sources.columns import remembered
 from poller.sources.mysql.look import (
     WAIT,
     Sighting,

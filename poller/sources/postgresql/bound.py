@@ -23,8 +23,7 @@ from poller.databases.samplers import ReadingConnection, Remembering, Sample, Sh
 from poller.errors import ConfigError, SourceError
 from poller.ports import Bound
 from poller.sources.bound import OPEN_TOO_LONG, SHOWS_HOLDER_AFTER, Marked, Rule
-from poller.sources.columns import Family, quoted
-from poller.sources.columns.moments import remembered
+from poller.sources.columns import Family, quoted, remembered
 from poller.sources.facts import TableChanged
 from poller.sources.postgresql.origin import origin
 from poller.sources.sampler import BLOCKS, Asked, Followed, Sampler, on_copy, shared

@@ -26,8 +26,7 @@ from poller.databases import catalog, samplers
 from poller.databases.samplers import Remembering, Sample
 from poller.ports import Bound
 from poller.sources.bound import Rule, render
-from poller.sources.columns import quoted
-from poller.sources.columns.moments import has_daylight_saving, iso_text
+from poller.sources.columns import has_daylight_saving, iso_text, quoted
 from poller.sources.options import ReadOptions
 from poller.sources.sampler import Asked, Sampler, greatest
 from poller.sources.sqlite.file import is_own, lifted

@@ -13,8 +13,17 @@ from sqlalchemy.engine import Connection, Engine, Inspector
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
-from poller.sources.columns import CursorColumn, Family, Odd, Reflected, ValueFormat, connection_of, exact_of, quoted
-from poller.sources.columns.moments import TextForm
+from poller.sources.columns import (
+    CursorColumn,
+    Family,
+    Odd,
+    Reflected,
+    TextForm,
+    ValueFormat,
+    connection_of,
+    exact_of,
+    quoted,
+)
 from poller.sources.database import Dialect, PageForm, Records, StatementRunner, TypeLookup, Watch, by_value
 from poller.sources.faults import Fault
 from poller.sources.rows import decode

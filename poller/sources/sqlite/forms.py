@@ -19,8 +19,7 @@ from typing import Any
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
-from poller.sources.columns import CursorColumn, quoted
-from poller.sources.columns.moments import TextForm
+from poller.sources.columns import CursorColumn, TextForm, quoted
 from poller.sources.connection import Database
 from poller.sources.options import ReadOptions
 from poller.sources.page import Relation

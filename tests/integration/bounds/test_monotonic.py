@@ -12,8 +12,7 @@ from poller.databases.samplers import Sample
 from poller.errors import ConfigError
 from poller.ports import Bound
 from poller.sources.bound import Memory, Rule, render
-from poller.sources.columns import CursorColumn, Family
-from poller.sources.columns.moments import TextForm
+from poller.sources.columns import CursorColumn, Family, TextForm
 from tests.integration.bounds.pretended import STAMP, Process, asked
 from tests.integration.sources.tables import add_orders, closing, make_orders, orders
 from tests.support.cases import each

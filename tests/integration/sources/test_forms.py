@@ -12,7 +12,7 @@ import pytest
 
 from poller.errors import SourceError
 from poller.sources import SqlSource
-from poller.sources.columns.moments import TextForm
+from poller.sources.columns import TextForm
 from poller.sources.sqlite.forms import FormWatch, is_odd
 from tests.integration.sources.tables import add_orders, closing, drain, make_orders, orders
 from tests.support.cases import each
