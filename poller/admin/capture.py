@@ -13,9 +13,9 @@ from poller.databases import capture as common
 from poller.databases import tokens
 from poller.databases.capture import Busy, CapturePlan, CaptureRefusal, CaptureRequest, Removed
 from poller.databases.kinds import KINDS
+from poller.databases.urls import family_of, sqlite_path
 from poller.model.change_chain import Chain
-from poller.sources.engines import read_url
-from poller.sources.identity import family_of, sqlite_path
+from poller.sources.connection import read_url
 
 if TYPE_CHECKING:
     from poller.config import PollerConfig

@@ -10,11 +10,11 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from poller.databases import tokens
+from poller.databases.urls import family_of, identify, place
 from poller.errors import ConfigError, PollerError
+from poller.sources.connection import read_url
 from poller.sources.database import dialect_for
-from poller.sources.engines import read_url
 from poller.sources.faults import Scrubber, Where, driver_code, driver_text, to_error
-from poller.sources.identity import family_of, identify, place
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Connection

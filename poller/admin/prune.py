@@ -17,13 +17,13 @@ from poller.config import PruneOptions
 from poller.databases import tokens
 from poller.databases.kinds import KINDS
 from poller.databases.pruning import Deletable, PrunedTable, Pruning
+from poller.databases.urls import family_of, identify, sqlite_path
 from poller.errors import PollerError, StateCorrupt
 from poller.model.document import State, decode
 from poller.model.part_names import FINISHED
 from poller.model.pruning import TableReader, limit_of, reader_of
 from poller.ports import Found
-from poller.sources.engines import read_url
-from poller.sources.identity import family_of, identify, sqlite_path
+from poller.sources.connection import read_url
 
 if TYPE_CHECKING:
     from poller.config import AppConfig, PollerConfig

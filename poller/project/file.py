@@ -15,10 +15,9 @@ from poller.config.includes import WrittenConfig
 from poller.config.sqlite_paths import anchored
 from poller.config.substitution import references, substitute
 from poller.config.toml_file import parse, read_text
-from poller.databases.urls import read_url
+from poller.databases.urls import identify, read_url
 from poller.errors import ConfigError
 from poller.project.new_poller import NewPoller
-from poller.sources.identity import identify
 
 
 @dataclass(frozen=True)

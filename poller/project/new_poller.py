@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy.engine import URL
 
-from poller.sources.identity import identify
+from poller.databases.urls import identify
 
 HANDLERS = "handlers.py"
 SCHEMA = "poller.schema.json"

@@ -18,13 +18,13 @@ from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from poller.databases.kinds import KINDS
 from poller.databases.samplers import FOUR_BYTES, ReadingConnection, session_of
+from poller.databases.urls import names_host
 from poller.errors import ConfigError
 from poller.model.cursor import KeyValue
 from poller.model.fingerprint import DatabaseIdentity
 from poller.sources.changes import ChangeTable
 from poller.sources.columns import MOMENTS, NUMBERS, CursorColumn, Family, Reflected, ValueFormat, reflected_sets
 from poller.sources.faults import Fault
-from poller.sources.identity import names_host
 from poller.sources.options import ReadOptions
 from poller.sources.rows import CONVERSION_ERRORS, JsonValues, Reread, plain
 from poller.sources.sampler import Asked, Sampler

@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError
 
 from poller import once
 from poller.databases import tokens
+from poller.databases.urls import place
 from poller.errors import PollerError, SourceError, SourceUnavailable
 from poller.model.durations import format_duration
 from poller.model.fingerprint import DatabaseIdentity
@@ -24,7 +25,6 @@ from poller.sources.faults import (
     driver_text,
     to_error,
 )
-from poller.sources.identity import place
 from poller.sources.inspection import did_you_mean
 from poller.sources.options import ReadOptions
 from poller.sources.records import setting_changed, unread_position

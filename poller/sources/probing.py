@@ -22,10 +22,9 @@ from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources.columns import CursorColumn, Family
-from poller.sources.connection import Database
+from poller.sources.connection import Database, make_engine, make_pool
 from poller.sources.current_bound import CurrentBound
 from poller.sources.database import Dialect
-from poller.sources.engines import make_engine, make_pool
 from poller.sources.facts import read_columns
 from poller.sources.faults import Fault
 from poller.sources.inspection import Inspection
@@ -33,7 +32,7 @@ from poller.sources.learned import Learned
 from poller.sources.options import ReadOptions
 from poller.sources.page import Relation, Statements
 from poller.sources.rows import CONVERSION_ERRORS
-from poller.sources.user_sql.checked import calls_functions
+from poller.sources.user_sql import calls_functions
 
 _NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})
 _WHOLE_DATABASE = frozenset({"timestamp+pk", "xid8+pk", "rowversion+pk"})

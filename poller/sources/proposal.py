@@ -14,15 +14,14 @@ from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning, SQLAlchemyError
 
 from poller.databases.kinds import KINDS
+from poller.databases.urls import family_of, identify, place
 from poller.entra import Identity
 from poller.errors import SourceError
 from poller.sources import stamping
 from poller.sources.columns import TextForm
-from poller.sources.connection import Database
+from poller.sources.connection import Database, make_engine, read_url
 from poller.sources.database import dialect_for
-from poller.sources.engines import make_engine, read_url
 from poller.sources.faults import Scrubber, Where, driver_text, to_error
-from poller.sources.identity import family_of, identify, place
 from poller.sources.inspection import did_you_mean
 from poller.sources.user_sql import escape_colons
 

@@ -18,25 +18,24 @@ from poller.config import PollerConfig, SourceKeywords, SourceOptions
 from poller.config.keywords import signature
 from poller.config.problems import located
 from poller.databases import pools, tokens
+from poller.databases.urls import family_of, identify, place
 from poller.errors import ConfigError, PollerError, SourceError
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, InspectableSource, Lag, Page, Row, Table
 from poller.sources.captured import Captured
 from poller.sources.columns import parse_utc
-from poller.sources.connection import Database
+from poller.sources.connection import Database, make_engine, make_pool, quoter, read_url
 from poller.sources.database import ResolvedNames, dialect_for
-from poller.sources.engines import make_engine, make_pool, quoter, read_url
 from poller.sources.faults import Scrubber
 from poller.sources.guard import Guard
-from poller.sources.identity import family_of, identify, place
 from poller.sources.keys import idempotency_key
 from poller.sources.options import ReadOptions, check_bound, read_options
 from poller.sources.page import Relation
 from poller.sources.probing import ProbeSubject
 from poller.sources.session import SourceSession
 from poller.sources.snapshots import Snapshots
-from poller.sources.user_sql.checked import calls_functions, checked_sql
+from poller.sources.user_sql import calls_functions, checked_sql
 
 if TYPE_CHECKING:
     from poller.sources.checkup import Checkup

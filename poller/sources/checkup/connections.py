@@ -113,7 +113,7 @@ def limits(subject: Subject) -> list[Finding]:
     if o.table is None or subject.is_base_table:
         return []
     from poller.sources import user_sql  # loads a parser
-    from poller.sources.user_sql.row_limits import limited_by
+    from poller.sources.user_sql.filters import limited_by
 
     try:
         sql = str(subject.inspector.get_view_definition(o.table, schema=o.schema_name) or "")

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection
 
 from poller.databases import catalog
+from poller.databases.urls import identify
 from poller.sources import user_sql
 from poller.sources.columns import Reflected, quoted
 from poller.sources.database import GONE, NameQuestion
-from poller.sources.identity import identify
 from poller.sources.options import ReadOptions
 
 VERSION = """

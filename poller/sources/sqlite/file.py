@@ -9,8 +9,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from poller.databases.urls import sqlite_path
 from poller.errors import SourceUnavailable
-from poller.sources.identity import sqlite_path
 
 _IN_MEMORY = ":memory:"
 _OWN = "poller_read_only"

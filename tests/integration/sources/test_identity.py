@@ -8,9 +8,9 @@ from urllib.parse import quote_plus
 import pytest
 from sqlalchemy.engine import make_url
 
+from poller.databases.urls import identify
 from poller.model.fingerprint import DatabaseIdentity, SourceDescription, differences
 from poller.sources import SqlSource
-from poller.sources.identity import identify
 from tests.support.cases import each
 
 AZURE = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.engine import URL, make_url
 
+from poller.databases.urls import identify, place
 from poller.errors import ConfigError, SourceUnavailable
-from poller.sources.engines import read_url
-from poller.sources.identity import identify, place
+from poller.sources.connection import read_url
 from poller.stores import SqlStore
 from tests.integration.sources.tables import orders
 from tests.support.cases import each
