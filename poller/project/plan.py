@@ -12,6 +12,7 @@ from poller.admin.refusals import Refused, WrongArgument
 from poller.config import PollerConfig, load_each
 from poller.config.sqlite_paths import anchored
 from poller.config.substitution import MissingSetting
+from poller.config.suggestions import did_you_mean
 from poller.config.types import is_name
 from poller.databases import tokens
 from poller.databases.kinds import KINDS
@@ -33,7 +34,6 @@ from poller.project.new_poller import (
 from poller.project.url import GivenUrl
 from poller.sources import SqlSource
 from poller.sources.checkup.table import NEW_ROWS_ONLY
-from poller.sources.inspection import did_you_mean
 from poller.sources.proposal import Catalogue, Proposal
 
 STORAGE = "AzureWebJobsStorage"

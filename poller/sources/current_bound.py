@@ -21,8 +21,7 @@ from poller.sources.bound import Memory, as_json, bound_of, recalled
 from poller.sources.columns import Family
 from poller.sources.connection import Database
 from poller.sources.database import Dialect
-from poller.sources.facts import TableChanged
-from poller.sources.inspection import Inspection
+from poller.sources.facts import Inspection, TableChanged
 from poller.sources.options import ReadOptions
 from poller.sources.page import Statements
 from poller.sources.sampler import Asked, Sampler, delayed, no_bound

@@ -24,6 +24,7 @@ from poller.model.cursor import KeyValue
 from poller.model.fingerprint import DatabaseIdentity
 from poller.sources.changes import ChangeTable
 from poller.sources.columns import MOMENTS, NUMBERS, CursorColumn, Family, Reflected, ValueFormat, reflected_sets
+from poller.sources.facts import Watch
 from poller.sources.faults import Fault
 from poller.sources.options import ReadOptions
 from poller.sources.rows import CONVERSION_ERRORS, JsonValues, Reread, plain
@@ -77,35 +78,6 @@ class TypeLookup:
     table: str | None = None
     schema: str | None = None
     proven: Reflected | None = None
-
-
-GONE = "the key of this table has changed"
-"""What the error of a `Watch.guard` quotes."""
-
-
-@dataclass(frozen=True)
-class Watch:
-    """What a page rests on and no result shows, as it was when the table was looked at.
-
-    Attributes:
-        guard: a condition of each page that fails with an error that quotes `GONE` if it is not so any more.
-        sql, params: what asks again, after each page that has rows, or with a `guard` now and then; empty where a
-            result does show it (`Dialect.seen`). found: its row.
-        object: which object has the table's name; None if that is not known here.
-        collations: by which a column's text is sorted, with its version, by the column's name.
-        digits: how many digits of a second a column shows, if this is not what its type surely holds.
-        types: of a column of numbers its type with the places that it holds, if `CursorColumn.sql_type` does not
-            say them.
-    """
-
-    sql: str = ""
-    params: Mapping[str, Any] = field(default_factory=dict)
-    found: tuple[Any, ...] = ()
-    object: str | None = None
-    collations: Mapping[str, str] = field(default_factory=dict)
-    digits: Mapping[str, int] = field(default_factory=dict)
-    types: Mapping[str, str] = field(default_factory=dict)
-    guard: str = ""
 
 
 @dataclass(frozen=True)

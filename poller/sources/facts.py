@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import enum
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -37,6 +37,57 @@ ACCEPT = 'set bound = "delay", which accepts that rows of long transactions may 
 
 class TableChanged(Exception):
     """A page shows, or what it rests on shows, that the table is not as it was when its facts were taken."""
+
+
+GONE = "the key of this table has changed"
+"""What the error of a `Watch.guard` quotes."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What a page rests on and no result shows, as it was when the table was looked at.
+
+    Attributes:
+        guard: a condition of each page that fails with an error that quotes `GONE` if it is not so any more.
+        sql, params: what asks again, after each page that has rows, or with a `guard` now and then; empty where a
+            result does show it (`Dialect.seen`). found: its row.
+        object: which object has the table's name; None if that is not known here.
+        collations: by which a column's text is sorted, with its version, by the column's name.
+        digits: how many digits of a second a column shows, if this is not what its type surely holds.
+        types: of a column of numbers its type with the places that it holds, if `CursorColumn.sql_type` does not
+            say them.
+    """
+
+    sql: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    found: tuple[Any, ...] = ()
+    object: str | None = None
+    collations: Mapping[str, str] = field(default_factory=dict)
+    digits: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    guard: str = ""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What is known once the source has a row, or its types are known without one.
+
+    Attributes:
+        names: all columns in order; cursor, keys: the columns of the cursor; ordering: of the ordering key, if it
+            is not the key.
+        provable: the database itself guarantees the key; where it does not (views, queries, tables that others inherit
+            from), rows are checked.
+        seen: what a result showed of the cursor's and the key's types just before all of this was asked: a page that
+            shows another thing was read under other types. watch: what no result shows of them.
+    """
+
+    names: tuple[str, ...]
+    cursor: CursorColumn
+    keys: tuple[CursorColumn, ...]
+    provable: bool
+    ordering: tuple[CursorColumn, ...] = ()
+    seen: Hashable = None
+    watch: Watch = field(default_factory=Watch)
 
 
 @dataclass(frozen=True, slots=True)

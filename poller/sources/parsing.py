@@ -10,15 +10,16 @@ from datetime import UTC, datetime
 
 from sqlalchemy.exc import DBAPIError
 
+from poller.config.suggestions import did_you_mean
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, KeyValue
 from poller.sources.columns import MOMENTS, NUMBERS, RENDERED_BY_DATABASE, CursorColumn, Family, TextForm, iso_text
 from poller.sources.connection import Database
+from poller.sources.facts import Inspection
 from poller.sources.faults import Fault
-from poller.sources.inspection import Inspection, did_you_mean
-from poller.sources.keys import parse_key
 from poller.sources.options import ReadOptions
 from poller.sources.page import Statements
+from poller.sources.rows import parse_key
 
 
 @dataclass(frozen=True, slots=True)

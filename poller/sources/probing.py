@@ -25,13 +25,12 @@ from poller.sources.columns import CursorColumn, Family
 from poller.sources.connection import Database, make_engine, make_pool
 from poller.sources.current_bound import CurrentBound
 from poller.sources.database import Dialect
-from poller.sources.facts import read_columns
+from poller.sources.facts import Inspection, read_columns
 from poller.sources.faults import Fault
-from poller.sources.inspection import Inspection
-from poller.sources.learned import Learned
 from poller.sources.options import ReadOptions
 from poller.sources.page import Relation, Statements
 from poller.sources.rows import CONVERSION_ERRORS
+from poller.sources.table import Learned
 from poller.sources.user_sql import calls_functions
 
 _NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})

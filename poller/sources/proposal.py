@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning, SQLAlchemyError
 
+from poller.config.suggestions import did_you_mean
 from poller.databases.kinds import KINDS
 from poller.databases.urls import family_of, identify, place
 from poller.entra import Identity
@@ -22,7 +23,6 @@ from poller.sources.columns import TextForm
 from poller.sources.connection import Database, make_engine, read_url
 from poller.sources.database import dialect_for
 from poller.sources.faults import Scrubber, Where, driver_text, to_error
-from poller.sources.inspection import did_you_mean
 from poller.sources.user_sql import escape_colons
 
 _NAMES = ("updated_at", "modified_at", "changed_at", "last_modified", "last_updated", "updated", "modified")

@@ -19,11 +19,10 @@ from poller.errors import SourceError
 from poller.sources.columns import MOMENTS, CursorColumn, Family, TextForm
 from poller.sources.connection import Database
 from poller.sources.database import Dialect, Records
-from poller.sources.inspection import Inspection, odd_value
-from poller.sources.keys import ReadPlan
+from poller.sources.facts import Inspection
 from poller.sources.options import ReadOptions
 from poller.sources.page import Query, Statements
-from poller.sources.rows import CONVERSION_ERRORS
+from poller.sources.rows import CONVERSION_ERRORS, ReadPlan
 from poller.sources.sqlite.forms import mixed_forms
 
 PROBE = 10_000
@@ -158,6 +157,25 @@ def _other_type(options: ReadOptions, column: CursorColumn, kind: type) -> Sourc
         column=column.name,
         next_step="Store all of them as one type, or leave the odd ones out with a `filter`; where all came as bytes,"
         " remove the option in `url` that asks the driver for them.",
+    )
+
+
+def odd_value(options: ReadOptions, value: object, column: str | None = None) -> SourceError:
+    """The error for a value unlike the others of its column (the cursor's, unless another is given)."""
+    name = column or options.cursor_column
+
+    def message(quoted: str) -> str:
+        return (
+            f"{options.what}: column {name} holds {quoted}, which has another form than its other values or is not a"
+            " date; such rows do not sort by time."
+        )
+
+    return SourceError(
+        message(repr(str(value)[:40])),
+        without_values=message("a value"),
+        table=options.what,
+        column=name,
+        next_step="Write all of them in one form, or leave the odd ones out with a `filter`.",
     )
 
 

@@ -1,5 +1,5 @@
-"""The reads: pages, counts and single rows, under the bound in force, from where the caller's cursor stands; or from
-behind it, if the facts of the table on which it rests are others now (`Basis`).
+"""The reads: pages, counts, the lag and single rows, under the bound in force, from where the caller's cursor stands;
+or from behind it, if the facts of the table on which it rests are others now (`Basis`).
 
 Errors of the driver leave this module as they are; `poller.sources.SqlSource` translates them, in one place.
 """
@@ -7,6 +7,7 @@ Errors of the driver leave this module as they are; `poller.sources.SqlSource` t
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -20,26 +21,46 @@ from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Page, Row, Table, TieAgain
 from poller.sources.bound import render
 from poller.sources.captured import Captured
-from poller.sources.columns import NUMBERS, CursorColumn, Family, ValueFormat
+from poller.sources.columns import NUMBERS, CursorColumn, Family, ValueFormat, parse_utc
 from poller.sources.connection import Database
 from poller.sources.current_bound import CurrentBound
-from poller.sources.database import GONE, Records
-from poller.sources.facts import Does, Guarantee, TableChanged, TableFacts, judge, read_facts, refuse_changed
+from poller.sources.database import Records
+from poller.sources.facts import (
+    GONE,
+    Does,
+    Guarantee,
+    Inspection,
+    TableChanged,
+    TableFacts,
+    judge,
+    read_facts,
+    refuse_changed,
+)
 from poller.sources.faults import Fault
-from poller.sources.inspection import Inspection
-from poller.sources.keys import LazyCursors, LazyKeys, LazyOrdering
-from poller.sources.lag import Lags
-from poller.sources.learned import Learned
 from poller.sources.options import ReadOptions
 from poller.sources.page import Relation, Span
 from poller.sources.parsing import parse_keys
 from poller.sources.records import (
+    PROBE,
     refuse_bad_records,
     refuse_escaped,
+    refuse_null_cursors,
+    refuse_nulls,
     unreadable,
 )
-from poller.sources.rows import CONVERSION_ERRORS, JsonValues, LazyRows, changeable, with_json
+from poller.sources.rows import (
+    CONVERSION_ERRORS,
+    JsonValues,
+    LazyCursors,
+    LazyKeys,
+    LazyOrdering,
+    LazyRows,
+    changeable,
+    is_later,
+    with_json,
+)
 from poller.sources.sqlite.forms import FormWatch
+from poller.sources.table import Learned
 
 if TYPE_CHECKING:
     from poller.sources.arrow import ArrowTables, Read
@@ -48,100 +69,6 @@ if TYPE_CHECKING:
 _INCOMPARABLE = frozenset({Fault.VALUE, Fault.RANGE, Fault.OTHER})
 _T = TypeVar("_T")
 _TRIES = 3
-
-
-class Basis:
-    """The facts behind a cursor, compared with those of the table."""
-
-    def __init__(self, table: Learned) -> None:
-        self._table = table
-        self._options = table.options
-        self.known: TableFacts | None = None
-        """What the caller's cursor rests on, as far as that is known."""
-        self._read_of: Mapping[str, Any] | None = None
-        """What it was read of."""
-        self._present: tuple[TableFacts, TableFacts, dict[str, Any]] | None = None
-        """The table's facts, the same with the last bound's guarantee, and this as JSON."""
-
-    def rest_on(self, facts: Mapping[str, Any] | None) -> None:
-        """See `ports.Source.rests_on`."""
-        if self._present is not None and facts == self._present[2]:
-            self.known = self._present[1]
-        elif facts is not self._read_of:
-            self.known = read_facts(facts, self._options.cursor_column, self._options.pk_columns)
-        self._read_of = facts
-
-    def facts(self, bound: Bound | None = None) -> dict[str, Any] | None:
-        """See `ports.Source.facts`; `bound`: what is guaranteed now."""
-        bare, present = self._table.facts, self._present
-        if bare is None:
-            return None
-        had = None if present is None else present[1].guarantee
-        has = had if bound is None else Guarantee(bound.kind, bound.reason or "", self._options.asks_for_bound)
-        if present is None or present[0] is not bare or (had and had.kind) != (has and has.kind):
-            whole = replace(bare, guarantee=has)
-            present = self._present = bare, whole, whole.as_json()
-        return present[2]
-
-    def loses(self, bound: Bound) -> Exception | None:
-        """The error if a bound guarantees less than the facts that the cursor rests on."""
-        self.facts(bound)
-        if self._present is None or self.known is None or self.known is self._present[1]:
-            return None
-        verdict = judge(replace(self._present[1], guarantee=self.known.guarantee), self._present[1], None)
-        return verdict.error(self._options.what) if verdict.does is Does.WAIT else None
-
-    def begin(
-        self, known: Inspection, after: Cursor | None, held: Callable[[Inspection, Cursor], bool]
-    ) -> tuple[Cursor | None, TieAgain | None]:
-        """Where to begin behind a cursor.
-
-        Args:
-            held: whether a table that began again holds all rows back until a person acts, as long as its numbers are
-                below the cursor, and remembers it.
-        Raises: SourceUnavailable, until its facts are as they were; SourceError.
-        """
-        bare, present = self._table.facts, self._present
-        is_present = present is not None and self.known is present[1] and bare is present[0]
-        if after is not None and self.known is not None and bare is not None and not is_present:
-            old, new = self.known, replace(bare, guarantee=self.known.guarantee)
-            verdict = judge(old, new, after)
-            if verdict.does is Does.LOOK:
-                verdict = judge(old, new, after, same_row=after.tiebreaker is None or self._holds_row(after))
-            if verdict.does is Does.REPEAT and verdict.cursor is not None:
-                again = TieAgain(verdict.cursor, verdict.why, verdict.replaced)
-                return self._table.settled(verdict.cursor, known), again
-            if verdict.does is Does.REFUSE and held(known, after):
-                return after, None
-            if verdict.does is not Does.GO_ON:
-                self._table.forget()
-                raise verdict.error(self._options.what)
-        self.refuse_changed(after, known)
-        return after, None
-
-    def refuse_changed(self, cursor: Cursor | None, known: Inspection) -> None:
-        """Raises: SourceError, if the cursor's text cannot have come from the columns as they are."""
-        o = self._options
-        refuse_changed(cursor, known.cursor, known.keys, what=o.what, is_table=o.table is not None)
-
-    def _holds_row(self, after: Cursor) -> bool:
-        """True if the table holds the row at a cursor, at this cursor or a later one; or no row at or before it, so
-        that none is passed. Whether it passes the filter does not matter. A table that cannot be compared with the
-        cursor does not hold it; nor is a number that is the key itself any proof, unless maintenance makes a table
-        another: in a table that began again, another row has it soon."""
-        statements, database = self._table.statements_of((), filtered=False), self._table.database
-        try:
-            asked = [statements.of_key_from(after), statements.up_to(after)]
-            found = [bool(database.run(*statements.any_of(one)).rows) for one in asked]
-        except DBAPIError as error:
-            if database.dialect.classify(error) not in _INCOMPARABLE:
-                raise
-            return False
-        except (KeyError, ValueError):
-            return False
-        is_key = self._options.cursor_column in self._options.pk_columns
-        proves = self._options.is_timed or not is_key or not database.dialect.keeps_objects
-        return (found[0] and proves) or not found[1]
 
 
 class SourceSession:
@@ -513,3 +440,208 @@ class SourceSession:
         return any(
             self.database.run(*statements.lag(interval, 1)).rows[0][0] for interval in statements.ranges(after, None)
         )
+
+
+# -------------------------------------------------------------------------------------------- the facts behind a cursor
+
+
+class Basis:
+    """The facts behind a cursor, compared with those of the table."""
+
+    def __init__(self, table: Learned) -> None:
+        self._table = table
+        self._options = table.options
+        self.known: TableFacts | None = None
+        """What the caller's cursor rests on, as far as that is known."""
+        self._read_of: Mapping[str, Any] | None = None
+        """What it was read of."""
+        self._present: tuple[TableFacts, TableFacts, dict[str, Any]] | None = None
+        """The table's facts, the same with the last bound's guarantee, and this as JSON."""
+
+    def rest_on(self, facts: Mapping[str, Any] | None) -> None:
+        """See `ports.Source.rests_on`."""
+        if self._present is not None and facts == self._present[2]:
+            self.known = self._present[1]
+        elif facts is not self._read_of:
+            self.known = read_facts(facts, self._options.cursor_column, self._options.pk_columns)
+        self._read_of = facts
+
+    def facts(self, bound: Bound | None = None) -> dict[str, Any] | None:
+        """See `ports.Source.facts`; `bound`: what is guaranteed now."""
+        bare, present = self._table.facts, self._present
+        if bare is None:
+            return None
+        had = None if present is None else present[1].guarantee
+        has = had if bound is None else Guarantee(bound.kind, bound.reason or "", self._options.asks_for_bound)
+        if present is None or present[0] is not bare or (had and had.kind) != (has and has.kind):
+            whole = replace(bare, guarantee=has)
+            present = self._present = bare, whole, whole.as_json()
+        return present[2]
+
+    def loses(self, bound: Bound) -> Exception | None:
+        """The error if a bound guarantees less than the facts that the cursor rests on."""
+        self.facts(bound)
+        if self._present is None or self.known is None or self.known is self._present[1]:
+            return None
+        verdict = judge(replace(self._present[1], guarantee=self.known.guarantee), self._present[1], None)
+        return verdict.error(self._options.what) if verdict.does is Does.WAIT else None
+
+    def begin(
+        self, known: Inspection, after: Cursor | None, held: Callable[[Inspection, Cursor], bool]
+    ) -> tuple[Cursor | None, TieAgain | None]:
+        """Where to begin behind a cursor.
+
+        Args:
+            held: whether a table that began again holds all rows back until a person acts, as long as its numbers are
+                below the cursor, and remembers it.
+        Raises: SourceUnavailable, until its facts are as they were; SourceError.
+        """
+        bare, present = self._table.facts, self._present
+        is_present = present is not None and self.known is present[1] and bare is present[0]
+        if after is not None and self.known is not None and bare is not None and not is_present:
+            old, new = self.known, replace(bare, guarantee=self.known.guarantee)
+            verdict = judge(old, new, after)
+            if verdict.does is Does.LOOK:
+                verdict = judge(old, new, after, same_row=after.tiebreaker is None or self._holds_row(after))
+            if verdict.does is Does.REPEAT and verdict.cursor is not None:
+                again = TieAgain(verdict.cursor, verdict.why, verdict.replaced)
+                return self._table.settled(verdict.cursor, known), again
+            if verdict.does is Does.REFUSE and held(known, after):
+                return after, None
+            if verdict.does is not Does.GO_ON:
+                self._table.forget()
+                raise verdict.error(self._options.what)
+        self.refuse_changed(after, known)
+        return after, None
+
+    def refuse_changed(self, cursor: Cursor | None, known: Inspection) -> None:
+        """Raises: SourceError, if the cursor's text cannot have come from the columns as they are."""
+        o = self._options
+        refuse_changed(cursor, known.cursor, known.keys, what=o.what, is_table=o.table is not None)
+
+    def _holds_row(self, after: Cursor) -> bool:
+        """True if the table holds the row at a cursor, at this cursor or a later one; or no row at or before it, so
+        that none is passed. Whether it passes the filter does not matter. A table that cannot be compared with the
+        cursor does not hold it; nor is a number that is the key itself any proof, unless maintenance makes a table
+        another: in a table that began again, another row has it soon."""
+        statements, database = self._table.statements_of((), filtered=False), self._table.database
+        try:
+            asked = [statements.of_key_from(after), statements.up_to(after)]
+            found = [bool(database.run(*statements.any_of(one)).rows) for one in asked]
+        except DBAPIError as error:
+            if database.dialect.classify(error) not in _INCOMPARABLE:
+                raise
+            return False
+        except (KeyError, ValueError):
+            return False
+        is_key = self._options.cursor_column in self._options.pk_columns
+        proves = self._options.is_timed or not is_key or not database.dialect.keeps_objects
+        return (found[0] and proves) or not found[1]
+
+
+# -------------------------------------------------------------------------------------------------------------- the lag
+# The number of rows that wait, and since when; and what that count spares: the page of a table if nothing waits.
+
+PAGE_EVERY = 60.0
+"""Seconds for which the count of the lag alone may say that there is no row: a page also shows changed types."""
+
+
+class Lags:
+    """A source's lag, and its rows without a cursor, which are counted with it."""
+
+    def __init__(self, table: Learned) -> None:
+        self._table = table
+        self._options = table.options
+        self._database = table.database
+        self._looked_through: tuple[Cursor | None, str] | None = None
+        """The cursor and the bound between which the last page left no row."""
+        self.is_slow = False
+        """True if the last count was not there in time; it is counted with no page then."""
+        self._empty: tuple[Hashable, float] | None = None
+        """Where and when the last page was read that had no row; None if it had some."""
+        self.none_behind = False
+        """True if the last count found no row at all."""
+        self.monotonic = time.monotonic
+
+    def begin(self) -> None:
+        """A page begins: what the last one left no row in says nothing any more."""
+        self._looked_through = None
+
+    def saw(self, page: Page, limit: int, after: Cursor | None, until: Cursor | None) -> None:
+        """What a page says of the count after it: where it left no row."""
+        rows, cursors, bound = page.rows, page.cursors, page.bound
+        self._empty = None if rows else (self._place(), self.monotonic())
+        if len(rows) < limit and until is None and bound.value is not None and not bound.inclusive:
+            self._looked_through = cursors[-1] if rows else after, bound.value
+
+    def none(self) -> Lag:
+        """Where no row waits."""
+        return Lag(seconds=0.0 if self._options.is_timed else None, pending=0)
+
+    def count(self, known: Inspection, after: Cursor | None, cap: int, *, with_nulls: bool = False) -> Lag:
+        """The lag behind a cursor. `with_nulls`: in the same statement, rows without a cursor are counted, and refused.
+        Raises what the driver raises; SourceError."""
+        after = self._not_looked_through(after)
+        timed, count = self._options.is_timed, 0
+        seconds = 0.0 if timed else None
+        self.none_behind, self.is_slow = False, True
+        statements = self._table.statements()
+        for at, interval in enumerate(statements.ranges(after, None)):
+            nulls = PROBE if with_nulls and not at else None
+            more, oldest, clock, *missing = self._database.run(
+                *statements.lag(interval, cap + 1 - count, nulls=nulls)
+            ).rows[0]
+            for number in missing:
+                refuse_nulls(self._options, int(number))
+            if timed and more and not count:
+                if known.cursor.form is not None and not known.cursor.form.pattern().fullmatch(str(oldest)):
+                    self._table.forget()  # it may sort above every bound, where no page finds it: see the next look
+                moment = parse_utc(str(oldest), self._options.zone)
+                age = None if moment is None else (datetime.fromisoformat(clock) - moment).total_seconds()
+                seconds = None if age is None else max(0.0, age)
+            count += int(more)
+            if count > cap:
+                break
+        self.none_behind, self.is_slow = not count, False
+        return Lag(seconds=seconds, pending=min(count, cap), pending_capped=count > cap)
+
+    def count_in_time(self, known: Inspection, after: Cursor | None, cap: int, *, with_nulls: bool) -> Lag | None:
+        """As `count`: it says as much as a page where it is none, and with NULLs in one statement. None: what waits
+        cannot be counted in time (a page leaves out what is not committed yet)."""
+        try:
+            return self.count(known, after, cap, with_nulls=with_nulls)
+        except DBAPIError as error:
+            if self._database.dialect.classify(error) is not Fault.TIMEOUT:
+                raise
+            return None
+
+    def spares_page(self) -> bool:
+        """True if the last page of this place was empty, a moment ago, and nothing was behind it."""
+        if self._empty is None or not self.none_behind:
+            return False
+        place, at = self._empty
+        return place == self._place() and self.monotonic() - at < PAGE_EVERY
+
+    def _place(self) -> Hashable:
+        return self._database.place(), self._table.looks
+
+    def _not_looked_through(self, after: Cursor | None) -> Cursor | None:
+        """Right after a page that was not full: its bound, since no row was left below. With a filter that few rows
+        pass, page and lag would both read all the others. Only once: without a page before it, the lag looks at
+        everything."""
+        seen, self._looked_through = self._looked_through, None
+        if seen is None or seen[0] != after or (after is not None and not is_later(seen[1], after.value)):
+            return after
+        return Cursor(kind=self._options.cursor_kind, value=seen[1])
+
+    def refuse_nulls(self) -> None:
+        """`on_null_cursor`: checked at the first page and at every page that is not full; costs nothing for a column
+        that is NOT NULL. Raises: SourceError."""
+        if self.nulls_matter:
+            refuse_null_cursors(self._database, self._options, self._table.statements())
+
+    @property
+    def nulls_matter(self) -> bool:
+        """True if a row without a cursor is an error, and there may be one."""
+        known = self._table.known
+        return not (self._options.skip_nulls or (known is not None and known.cursor.nullable is False))

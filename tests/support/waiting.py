@@ -13,7 +13,7 @@ from poller.model.row_ids import id_of_key, id_of_values
 from poller.model.timing import Timing
 from poller.ports import Found, StateStore
 from poller.runtime import SystemRuntime
-from poller.sources.keys import idempotency_key
+from poller.sources.rows import idempotency_key
 
 WHY = "no such customer"
 SECRET_NAME = "Ada Lovelace"

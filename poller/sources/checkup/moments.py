@@ -14,7 +14,7 @@ from poller.sources import stamping
 from poller.sources.bound import render
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns import has_daylight_saving
-from poller.sources.inspection import Inspection
+from poller.sources.facts import Inspection
 
 APART = 5.0
 """Seconds by which two clocks may differ without a warning."""

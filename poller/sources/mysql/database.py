@@ -25,10 +25,10 @@ from poller.sources.database import (
     Settings,
     StatementRunner,
     TypeLookup,
-    Watch,
     by_value,
     family_by_type,
 )
+from poller.sources.facts import Watch
 from poller.sources.faults import Fault
 from poller.sources.mysql.bound import here, may_look, may_recover, sampler
 from poller.sources.options import ReadOptions

@@ -28,8 +28,8 @@ from poller.sources.database import (
     Settings,
     StatementRunner,
     TypeLookup,
-    Watch,
 )
+from poller.sources.facts import Watch
 from poller.sources.faults import Fault
 from poller.sources.options import ReadOptions
 from poller.sources.postgresql import json as json_values

@@ -14,7 +14,8 @@ from poller.databases import catalog
 from poller.databases.urls import identify
 from poller.sources import user_sql
 from poller.sources.columns import Reflected, quoted
-from poller.sources.database import GONE, NameQuestion
+from poller.sources.database import NameQuestion
+from poller.sources.facts import GONE
 from poller.sources.options import ReadOptions
 
 VERSION = """

@@ -24,7 +24,8 @@ from poller.sources.columns import (
     exact_of,
     quoted,
 )
-from poller.sources.database import Dialect, PageForm, Records, StatementRunner, TypeLookup, Watch, by_value
+from poller.sources.database import Dialect, PageForm, Records, StatementRunner, TypeLookup, by_value
+from poller.sources.facts import Watch
 from poller.sources.faults import Fault
 from poller.sources.rows import decode
 from poller.sources.sampler import Asked, Sampler

@@ -17,8 +17,8 @@ from poller.errors import SourceError
 from poller.ports import Found
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource, learned
-from poller.sources.inspection import inspect_source
 from poller.sources.postgresql import bound as postgresql_bound
+from poller.sources.table import inspect_source
 from poller.stores import MemoryStore
 from poller.tick import result as results
 from tests.integration.bounds.tables import session

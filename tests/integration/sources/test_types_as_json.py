@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from poller.sources import SqlSource
-from poller.sources.facts import read_columns, read_facts
-from poller.sources.inspection import Inspection
+from poller.sources.facts import Inspection, read_columns, read_facts
 from tests.integration.sources.tables import TEXT, TIMESTAMP, execute, family
 from tests.support.cases import each
 

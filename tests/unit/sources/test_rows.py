@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from poller.sources.keys import LazyCursors, ReadPlan
-from poller.sources.rows import JsonValues, LazyRows, Records, changeable
+from poller.sources.rows import JsonValues, LazyCursors, LazyRows, ReadPlan, Records, changeable
 
 NAMES = (
     "id",
