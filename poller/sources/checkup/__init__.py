@@ -14,7 +14,7 @@ from poller import tls
 from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, warn
-from poller.sources.checkup import captured, connections, moments, order, table
+from poller.sources.checkup import server, table
 from poller.sources.checkup.subject import Subject
 from poller.sources.session import SourceSession
 
@@ -23,10 +23,10 @@ Check: TypeAlias = Callable[[Subject], list[Finding]]
 
 _CHECKS: tuple[tuple[str, Check], ...] = (
     ("database", lambda one: one.checks.privileges(one)),
-    (tls.CHECK, connections.transport),
-    ("connections", connections.connections),
+    (tls.CHECK, server.transport),
+    ("connections", server.connections),
     ("relation", lambda one: one.checks.relation(one)),
-    ("capture", captured.captured),
+    ("capture", table.captured),
     ("row_security", lambda one: one.checks.row_security(one)),
     ("key", table.key),
     ("columns", table.columns),
@@ -34,19 +34,19 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
 _ON_ROWS: tuple[tuple[str, Check], ...] = (
     ("nulls", table.nulls),
     ("index", table.index),
-    ("plan", order.plan),
-    ("filter", order.selective),
+    ("plan", table.plan),
+    ("filter", table.selective),
     ("relation", lambda one: one.checks.behind(one)),
-    ("relation", connections.limits),
-    ("forms", order.forms),
-    ("round_trip", order.round_trip),
-    ("time_zone", moments.time_zone),
+    ("relation", table.limits),
+    ("forms", table.forms),
+    ("round_trip", table.round_trip),
+    ("time_zone", server.time_zone),
     ("updates", table.updates),
-    ("clock", moments.clock),
-    ("future", moments.future),
-    ("prepared", connections.prepared),
-    ("bound", moments.bound),
-    ("readers", connections.readers),
+    ("clock", server.clock),
+    ("future", server.future),
+    ("prepared", server.prepared),
+    ("bound", server.bound),
+    ("readers", server.readers),
 )
 
 

@@ -8,10 +8,11 @@ Timestamps that an application sets are not covered; they need `bound = "delay"`
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +30,6 @@ from poller.sources.bound import Rule, render
 from poller.sources.columns import has_daylight_saving, iso_text, quoted
 from poller.sources.options import ReadOptions
 from poller.sources.sampler import Asked, Sampler, greatest
-from poller.sources.sqlite.file import is_own, lifted
 from poller.sources.user_sql import NO_TABLE, escape_colons, tables
 
 _CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")
@@ -38,7 +38,8 @@ _VIEW = re.compile(r"CREATE\s+VIEW\b", re.IGNORECASE)
 _OWN = frozenset({"fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"})
 _NO_CODE = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/""", re.DOTALL)
 _AUTOINCREMENT = re.compile(r"\bautoincrement\b", re.IGNORECASE)
-_WAITS = "poller_busy_timeout"
+_WAITS, _READS = "poller_busy_timeout", "poller_read_only"
+"""What is noted of a connection."""
 LOCK_WAIT_MS = 20
 """The time to wait for a writer: long enough for one that is about to commit, short compared with a tick."""
 
@@ -238,6 +239,28 @@ def _read_only(connection: Connection) -> bool:
         finally:
             connection.exec_driver_sql("ROLLBACK")
     return False
+
+
+def make_read_only(connection: Connection) -> None:
+    """A session of ours may not write from now on."""
+    connection.exec_driver_sql("PRAGMA query_only = 1")
+    connection.info[_READS] = True
+
+
+def is_own(connection: Connection) -> bool:
+    """True if it was made read-only by `make_read_only`, and no other changes its settings."""
+    return bool(connection.info.get(_READS))
+
+
+@contextlib.contextmanager
+def lifted(connection: Connection) -> Iterator[None]:
+    """A read-only session may not take the write lock, so it is lifted meanwhile. Never for a user's SQL."""
+    reads = 1 if is_own(connection) else connection.exec_driver_sql("PRAGMA query_only").scalar_one()
+    connection.exec_driver_sql("PRAGMA query_only = 0")
+    try:
+        yield
+    finally:
+        connection.exec_driver_sql(f"PRAGMA query_only = {reads}")
 
 
 # --------------------------------------------------------------------------------------------- the clock under the lock

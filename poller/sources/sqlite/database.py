@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
@@ -13,6 +14,8 @@ from sqlalchemy.engine import Connection, Engine, Inspector
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
+from poller.databases.urls import sqlite_path
+from poller.errors import SourceUnavailable
 from poller.sources.columns import (
     CursorColumn,
     Family,
@@ -29,10 +32,10 @@ from poller.sources.facts import Watch
 from poller.sources.faults import Fault
 from poller.sources.rows import decode
 from poller.sources.sampler import Asked, Sampler
-from poller.sources.sqlite import file
-from poller.sources.sqlite.bound import sampler
+from poller.sources.sqlite.bound import make_read_only, sampler
 from poller.sources.user_sql import escape_colons
 
+_IN_MEMORY = ":memory:"
 _NO_UTF_8 = "Could not decode to UTF-8"
 _SORTERS = frozenset({"SorterOpen", "OpenEphemeral"})
 """Of which EXPLAIN says by what they compare."""
@@ -103,15 +106,26 @@ class Sqlite(Dialect):
         """A program's own connection to a database in memory keeps its right to write."""
         super().set_up(connection, timeout)
         if not self.in_memory(connection.engine):
-            file.make_read_only(connection)
+            make_read_only(connection)
 
     def in_memory(self, engine: Engine) -> bool:
         """By the engine's pool and path."""
-        return file.is_in_memory(engine)
+        shared = isinstance(engine.pool, sa.StaticPool | sa.pool.SingletonThreadPool)
+        return shared or sqlite_path(engine.url) == _IN_MEMORY
 
     def file(self, engine: Engine) -> Hashable:
-        """By the path. A file that was replaced or deleted stays readable through an open connection."""
-        return file.look_at_file(engine)
+        """By the path. A file that was replaced or deleted stays readable through an open connection, and never changes
+        again: that would look like no rows for ever. A missing one would be created, without the table."""
+        path = sqlite_path(engine.url)
+        if isinstance(engine.pool, sa.StaticPool) or path == _IN_MEMORY:
+            return None
+        try:
+            found = Path(path).stat()
+        except OSError:
+            raise SourceUnavailable(
+                f"There is no SQLite database file {path}.", next_step="Check the path in `url`."
+            ) from None
+        return found.st_dev, found.st_ino
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
         """The time to wait for a writer's lock."""
