@@ -120,7 +120,7 @@ class TablePrune:
             self._url = url_of(setting, environ, "delete rows of the table", key=key)
         self._identity = tokens.chosen(own.source.identity, environ, key="identity") if setting is None else None
         family = family_of(self._url)
-        self._rules = import_module(f"poller.databases.{family}.prune").RULES
+        self._rules = import_module(f"poller.databases.{family}.capture").PRUNING
         if KINDS[family].is_file and (path := sqlite_path(self._url)) != ":memory:" and not Path(path).exists():
             raise Refused(f"{name}: there is no such file: {path}.", next_step="Look at `url` of the source.")
         self._table = PrunedTable(source.schema_name, source.table or "", source.cursor_column)

@@ -8,10 +8,12 @@ What belongs to one family is in `poller.databases.FAMILY.capture`; what a perso
 from __future__ import annotations
 
 import hashlib
+import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 from sqlalchemy.engine import Connection, CursorResult
 
@@ -118,6 +120,26 @@ class Removed:
     changes: str
     triggers: bool
     dropped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The row of the table of captures: as it was installed."""
+
+    key: tuple[str, ...]
+    columns: dict[str, str]
+    old: bool
+    excluded: tuple[str, ...]
+    accepted: tuple[str, ...]
+    columns_since: int
+    removed: bool
+
+    @classmethod
+    def of_json(cls, row: Sequence[Any], **more: Any) -> Self:
+        """By a row of these values, whose lists the database keeps as JSON; `more`: what a family adds."""
+        key, columns, old, excluded, accepted, since, removed = row
+        keys, without, taken = (tuple(json.loads(one)) for one in (key, excluded, accepted))
+        return cls(keys, json.loads(columns), bool(old), without, taken, since, bool(removed), **more)
 
 
 class ChangeRow(NamedTuple):
@@ -267,15 +289,21 @@ def left_out_and_gone(what: str, before: tuple[str, ...], columns: Iterable[str]
 
 
 def estimated(
-    rows: int, json_bytes: float, seconds: float, columns: int, *, old: bool, change: int, write: float
+    connection: Connection, sample: str, size: str, columns: int, *, old: bool, change: int, write: float
 ) -> Cost:
-    """The cost of an UPDATE.
+    """The cost of an UPDATE, by the first rows of the table, whose JSON is timed. Raises what the driver raises.
 
     Args:
-        rows: of the table, that were made JSON as a sample. json_bytes: of one, on average. seconds: that making them
-            took; of a few rows it says nothing, and the number of columns counts. change: bytes of a change without its
-            rows, index included. write: microseconds of writing it without making JSON.
+        sample: `FROM` of at most `SAMPLED` rows. size: the expression that is the size of a row as JSON. columns: their
+            number, which counts where there are too few rows to time. change: bytes of a change without its rows, index
+            included. write: microseconds of writing it without making JSON.
     """
+    found, times = [], []
+    for asked in ("count(*)", f"avg({size})"):
+        began = time.perf_counter()
+        found.append(run(connection, f"SELECT {asked} FROM {sample}").scalar_one())  # noqa: S608
+        times.append(time.perf_counter() - began)
+    rows, json_bytes, seconds = int(found[0]), float(found[1] or 0), max(0.0, times[1] - times[0])
     rows_of_change = 2 if old else 1
     each = seconds * 1e6 / rows if rows >= _ENOUGH else columns * _COLUMN_MICROSECONDS
     return Cost(
@@ -284,6 +312,17 @@ def estimated(
         bytes_per_change=round(change + rows_of_change * json_bytes),
         microseconds=round(write + rows_of_change * each, 1),
     )
+
+
+def changes_after(connection: Connection, select: str, after: int) -> Iterator[ChangeRow]:
+    """The changes after a number, in pages. `select`: what selects id, op, old and new. Raises what the driver
+    raises."""
+    while True:
+        page = run(connection, f"{select} WHERE id > {after} ORDER BY id LIMIT {PAGE}").all()
+        yield from (ChangeRow._make(row) for row in page)
+        if len(page) < PAGE:
+            return
+        after = page[-1][0]
 
 
 def retyped(before: Mapping[str, str], now: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Pruning: what the databases have in common. A database's folder has `prune.RULES`.
+"""Pruning: what the databases have in common. A database's folder has `capture.PRUNING`.
 
 Rows are deleted from the lowest number on, a chunk in each transaction. Of a change table the same transaction says up
 to where it was pruned, so that a reader that is behind stops instead of going on behind the hole. Two that prune the

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Connection
 
 from poller.databases.capture import CaptureRequest, Quoter, named
-from poller.databases.mysql.site import BYTES, LONGEST, SHAPES, MySqlSite, literal
+from poller.databases.mysql.capture import BYTES, LONGEST, SHAPES, MySqlSite, literal
 from poller.errors import SourceError
 from poller.sources.changes import ROW, ChangeTable, Head, Installed, ValuedChange, Values, captured_row
 from poller.sources.mysql.database import JSON_COLUMN

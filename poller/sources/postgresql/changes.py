@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Connection
 
 from poller.databases.capture import CaptureRequest, Quoter, named
-from poller.databases.postgresql.ddl import row_of
+from poller.databases.postgresql.capture import row_of
 from poller.databases.postgresql.site import LONGEST, PostgreSqlSite, check, literal
 from poller.sources.changes import ROW, ChangeTable, Head, Installed, Same, ValuedChange, Values, one, ordered
 from poller.sources.user_sql import escape_colons

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Connection
 
 from poller.databases.capture import CaptureRequest, Quoter
-from poller.databases.sqlite.ddl import SqliteSite, literal
+from poller.databases.sqlite.capture import SqliteSite, literal
 from poller.sources.changes import ROW, ChangeTable, Installed, ValuedChange, Values, captured_row, one
 from poller.sources.user_sql import escape_colons
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from poller.admin.refusals import Refused
-from poller.databases.mysql import prune as mysql_prune
+from poller.databases.mysql import capture as mysql_capture
 from poller.model.document import State, decode, encode
 from poller.ports import Found
 from tests.integration.prune.world import World
@@ -41,7 +41,7 @@ def lite(sqlite_url: str, tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture(params=FAMILIES)
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(mysql_prune, "RULES", replace(mysql_prune.RULES, spared=0))
+    monkeypatch.setattr(mysql_capture, "PRUNING", replace(mysql_capture.PRUNING, spared=0))
     made = World(request.getfixturevalue(request.param), tmp_path)
     yield made
     made.close()
@@ -157,8 +157,8 @@ def test_a_reader_of_another_table_does_not_count(lite: World) -> None:
 
 
 def test_chunks_are_transactions_of_their_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module(f"poller.databases.{world.family}.prune")
-    monkeypatch.setattr(module, "RULES", replace(module.RULES, chunk=4))
+    module = import_module(f"poller.databases.{world.family}.capture")
+    monkeypatch.setattr(module, "PRUNING", replace(module.PRUNING, chunk=4))
     world.insert(11)
     world.deliver("fast", "slow")
     world.age(2)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from poller import App, Batch
 from poller.config import load_config
-from poller.databases.mysql import prune as mysql_prune
+from poller.databases.mysql import capture as mysql_capture
 from poller.observability import PollerEvent
 from poller.ports import Found
 from tests.integration.prune.outbox import Outbox
@@ -48,7 +48,7 @@ class Process:
 @pytest.fixture(params=FAMILIES)
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """With six changes, delivered and two hours old."""
-    monkeypatch.setattr(mysql_prune, "RULES", replace(mysql_prune.RULES, spared=0))
+    monkeypatch.setattr(mysql_capture, "PRUNING", replace(mysql_capture.PRUNING, spared=0))
     made = World(request.getfixturevalue(request.param), tmp_path, more=HOURLY)
     aged(made)
     yield made
@@ -88,8 +88,8 @@ def test_old_changes_go_and_no_lease_is_taken(world: World) -> None:
 
 
 def test_two_processes_at_once_delete_each_row_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module(f"poller.databases.{world.family}.prune")
-    monkeypatch.setattr(module, "RULES", replace(module.RULES, chunk=7))
+    module = import_module(f"poller.databases.{world.family}.capture")
+    monkeypatch.setattr(module, "PRUNING", replace(module.PRUNING, chunk=7))
     world.insert(200)
     world.deliver("fast", "slow")
     world.age(2)
@@ -177,8 +177,8 @@ def test_a_prune_that_fails_keeps_no_other_from_its_own(lite: World) -> None:
 
 
 def test_after_stop_no_further_chunk_is_deleted(lite: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("poller.databases.sqlite.prune")
-    monkeypatch.setattr(module, "RULES", replace(module.RULES, chunk=2))
+    module = import_module("poller.databases.sqlite.capture")
+    monkeypatch.setattr(module, "PRUNING", replace(module.PRUNING, chunk=2))
     with closing(Process(lite.folder)) as process:
         process.clock.stop.set()
         assert process.prunes.run(process.clock.stop) == []
@@ -255,7 +255,7 @@ def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 
 def test_check_says_whether_it_works(small: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mysql_prune, "RULES", replace(mysql_prune.RULES, spared=0))
+    monkeypatch.setattr(mysql_capture, "PRUNING", replace(mysql_capture.PRUNING, spared=0))
     with closing(Process(small.folder)) as process:
         found = check(process)
         severity, message, fix = found["prune"]
@@ -315,7 +315,7 @@ def test_check_says_that_the_user_may_not_delete(postgres_db: str, tmp_path: Pat
 def test_a_captured_table_is_pruned_and_read_on(
     database: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mysql_prune, "RULES", replace(mysql_prune.RULES, spared=0))
+    monkeypatch.setattr(mysql_capture, "PRUNING", replace(mysql_capture.PRUNING, spared=0))
     with closing(World(request.getfixturevalue(database), tmp_path, ["fast"], more=HOURLY)) as world:
         config = tmp_path / "poller.toml"
         head, _, source = config.read_text().partition("table =")
