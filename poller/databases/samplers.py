@@ -21,10 +21,11 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from weakref import finalize
 
 from sqlalchemy.engine import Connection
@@ -36,6 +37,8 @@ FOUR_BYTES = 2**32
 """Some drivers know no more of a session's number than these."""
 WINDOW = 0.05
 """Seconds: how old another reader's sample may be. A reader that asks again sooner gets a later sample only."""
+SHOWS_HOLDER_AFTER = 2.0
+"""A transaction older than this, in seconds, is named as what holds the bound."""
 PATIENCE = 2.0
 """Seconds: a reader that waited this long for another's sample starts a new line, since that connection hangs."""
 
@@ -352,3 +355,129 @@ class SharedSampler:
             if self._samplers.line(self._key) is line:
                 return line
             line.lock.release()  # it hung, and another reader replaced it while we waited
+
+
+# ------------------------------------------------------------------------------------------- followed from look to look
+# What is open on a server, followed from look to look, and from one process to the next: what MariaDB, MySQL and
+# `observed` on PostgreSQL have in common.
+
+REMEMBERED = 1_000
+"""More open transactions than this are not remembered: the document would grow too large."""
+NAMED = 3
+
+Name = TypeVar("Name")
+Open = TypeVar("Open")
+Called: TypeAlias = Callable[[Sequence[Name]], Sequence[str]]
+"""What some of what is open is called, for a person."""
+
+
+class Followed(ABC, Generic[Name, Open]):
+    """The part of a `Tracker` that knows what earlier looks showed.
+
+    Attributes:
+        state: what is said of something that holds the bound: it is that since some time.
+    """
+
+    state: ClassVar[str] = "open"
+
+    def __init__(self, server: str, ignored: Collection[str]) -> None:
+        self.began = float("-inf")
+        self._server = server
+        self._ignored = frozenset(ignored)
+        self._seen: tuple[datetime | None, dict[Name, Open]] = (None, {})
+        """The time of the last look, and what was open then. Replaced as a whole, never changed: another thread may
+        remember it meanwhile."""
+        self._first: datetime | None = None
+        """When this process first saw something that is open since an unknown time."""
+
+    @abstractmethod
+    def _since(self, one: Open) -> datetime | None:
+        """The earliest time since when it is open; None: since before the first look."""
+
+    @abstractmethod
+    def _holder(self, name: Name) -> str:
+        """What holds the bound, for a person."""
+
+    @abstractmethod
+    def _as_json(self, one: Open) -> Any: ...
+
+    @abstractmethod
+    def _from_json(self, name: str, found: Any) -> tuple[Name, Open]:
+        """Raises what is raised for data that no such process wrote."""
+
+    def _sample(self, clock: datetime, called: Called[Name]) -> Sample:
+        """The sample of this moment, from what is known to be open. `called` is used for what was open before the
+        first look."""
+        since = {name: self._since(one) for name, one in self._seen[1].items()}
+        unknown = [name for name, moment in since.items() if moment is None]
+        if unknown:
+            return self._cold(clock, called, unknown)
+        self._first = None
+        oldest = min([clock, *filter(None, since.values())])
+        holder = None
+        if (clock - oldest).total_seconds() > SHOWS_HOLDER_AFTER:
+            name = min(since, key=lambda n: since[n] or clock)
+            holder = f"{self._holder(name)}, {self.state} since {oldest:%Y-%m-%d %H:%M:%S} or later"
+        return Sample(clock, clock, oldest, holder)
+
+    def _cold(self, clock: datetime, called: Called[Name], names: Sequence[Name]) -> Sample:
+        """One that stays open for long is named: nothing is read until it ends."""
+        first = self._first or clock
+        self._first = first
+        who = "transactions that were open at the first sample"
+        if (clock - first).total_seconds() > SHOWS_HOLDER_AFTER:
+            who = f"{_some(called(names))}, {self.state} since before {first:%Y-%m-%d %H:%M:%S}"
+        return Sample(clock, clock, None, who, "it is not known yet when they began", cold=True)
+
+    def remember(self) -> dict[str, Any] | None:
+        """The last look as JSON; None before the first, and where too much is open to keep."""
+        sampled, opened = self._seen
+        if sampled is None or len(opened) > REMEMBERED:
+            return None
+        shown = {str(name): self._as_json(one) for name, one in opened.items()}
+        found = {"server": self._server, "sampled_at": sampled.isoformat(), "open": shown}
+        return {**found, "ignored": sorted(self._ignored)} if self._ignored else found
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Continue from another process's look at the same server, if it says more than is known here. After a
+        fail-over another server's clock counts, and earlier looks do not.
+
+        Raises: as `remembered`, and TypeError, ValueError, for data that no such process wrote.
+        """
+        sampled = self._newer(memory)
+        if sampled is not None:
+            self._seen = (sampled, dict(self._from_json(name, found) for name, found in memory["open"].items()))
+
+    def _newer(self, memory: Mapping[str, Any]) -> datetime | None:
+        """The time of a remembered look that says more than is known here; else None.
+
+        All pollers of this server would continue from it, so it must not be dated after the server's clock: that clock
+        would seem to have gone back, sample after sample. Nor may it leave out a user that is not ignored here.
+        """
+        if not memory.get("sampled_at") or memory.get("server") != self._server:
+            return None
+        if not self._ignored.issuperset(memory.get("ignored") or ()):
+            return None
+        sampled = remembered(memory["sampled_at"])
+        known, opened = self._seen
+        if known is None:
+            return sampled
+        ahead = (sampled - known).total_seconds()
+        seconds = time.monotonic() - self.began  # since the last look here, or a little less
+        cold = any(self._since(one) is None for one in opened.values())
+        return sampled if 0 < ahead <= seconds or (cold and ahead <= 0) else None
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def remembered(text: Any) -> datetime:
+    """A moment that an earlier process remembered of the bound, in UTC. The document may have been edited: raises
+    ValueError, TypeError or OverflowError where it is not a moment with a zone.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a moment without a zone")
+    return moment.astimezone(UTC)

@@ -17,15 +17,13 @@ from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from poller.databases.samplers import Sample
+from poller.databases.samplers import Sample, remembered
 from poller.model.cursor import Cursor, CursorKind
 from poller.model.limits import LONGEST_CURSOR
 from poller.ports import Bound
-from poller.sources.columns import CursorColumn, Family, floor_to, iso_text, lowest_from, parse_utc, remembered, unit_of
+from poller.sources.columns import CursorColumn, Family, floor_to, iso_text, lowest_from, parse_utc, unit_of
 from poller.sources.options import ReadOptions
 
-SHOWS_HOLDER_AFTER = 2.0
-"""A transaction older than this, in seconds, is named as what holds the bound."""
 OPEN_TOO_LONG = "a transaction that is still open holds it"
 _GUARDS = frozenset({"exact", "observed", "observed-strict"})
 """A bound of one of these kinds may follow one of another."""

@@ -238,16 +238,6 @@ _FORM = re.compile(
 )
 
 
-def remembered(text: Any) -> datetime:
-    """A moment that an earlier process remembered of the bound, in UTC. The document may have been edited: raises
-    ValueError, TypeError or OverflowError where it is not a moment with a zone.
-    """
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("a moment without a zone")
-    return moment.astimezone(UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class TextForm:
     """How a text column writes its timestamps; all rows must agree, because text is compared as text.

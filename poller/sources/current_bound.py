@@ -20,11 +20,10 @@ from poller.sources import stamping
 from poller.sources.bound import Memory, as_json, bound_of, recalled
 from poller.sources.columns import Family
 from poller.sources.connection import Database
-from poller.sources.database import Dialect
+from poller.sources.database import Asked, Dialect, Sampler, delayed, no_bound
 from poller.sources.facts import Inspection, TableChanged
 from poller.sources.options import ReadOptions
 from poller.sources.page import Statements
-from poller.sources.sampler import Asked, Sampler, delayed, no_bound
 
 ZONE_EVERY = 60.0
 """Seconds between two looks at the zone in which the database stamps: the setting may change."""

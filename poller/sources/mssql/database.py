@@ -19,10 +19,9 @@ from poller.errors import SourceError
 from poller.ports import Bound
 from poller.sources.bound import Rule
 from poller.sources.columns import CursorColumn, Family
-from poller.sources.database import Dialect, NameQuestion, by_value, family_by_type
+from poller.sources.database import Asked, Dialect, NameQuestion, Sampler, by_value, family_by_type, on_copy
 from poller.sources.faults import Fault
 from poller.sources.options import ReadOptions
-from poller.sources.sampler import Asked, Sampler, on_copy
 
 _STATES = {
     "HYT00": Fault.TIMEOUT,

@@ -19,9 +19,18 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
-from poller.databases.samplers import FOUR_BYTES, ReadingConnection, Sample, SharedSampler, session_of
-from poller.sources.bound import SHOWS_HOLDER_AFTER, Marked, Rule
-from poller.sources.columns import remembered
+from poller.databases.samplers import (
+    FOUR_BYTES,
+    SHOWS_HOLDER_AFTER,
+    Followed,
+    ReadingConnection,
+    Sample,
+    SharedSampler,
+    remembered,
+    session_of,
+)
+from poller.sources.bound import Marked, Rule
+from poller.sources.database import BLOCKS, Asked, Sampler, on_copy, shared
 from poller.sources.mysql.look import (
     WAIT,
     Sighting,
@@ -33,7 +42,6 @@ from poller.sources.mysql.look import (
     still_quiet,
     utc,
 )
-from poller.sources.sampler import BLOCKS, Asked, Followed, Sampler, on_copy, shared
 from poller.sources.user_sql import NO_TABLE, tables
 
 APART = 0.11

@@ -19,8 +19,10 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases import urls
 from poller.sources.columns import NAIVE_UTC, CursorColumn, Family, ValueFormat, exact_of
 from poller.sources.database import (
+    Asked,
     Dialect,
     NameQuestion,
+    Sampler,
     ServerPlace,
     Settings,
     StatementRunner,
@@ -33,7 +35,6 @@ from poller.sources.faults import Fault
 from poller.sources.mysql.bound import here, may_look, may_recover, sampler
 from poller.sources.options import ReadOptions
 from poller.sources.rows import CODEC
-from poller.sources.sampler import Asked, Sampler
 
 _NUMBERS = {
     1969: Fault.TIMEOUT,  # MariaDB max_statement_time

@@ -19,14 +19,24 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.databases.samplers import ReadingConnection, Remembering, Sample, SharedSampler, Tracker, session_of
+from poller.databases.samplers import (
+    SHOWS_HOLDER_AFTER,
+    Followed,
+    ReadingConnection,
+    Remembering,
+    Sample,
+    SharedSampler,
+    Tracker,
+    remembered,
+    session_of,
+)
 from poller.errors import ConfigError, SourceError
 from poller.ports import Bound
-from poller.sources.bound import OPEN_TOO_LONG, SHOWS_HOLDER_AFTER, Marked, Rule
-from poller.sources.columns import Family, quoted, remembered
+from poller.sources.bound import OPEN_TOO_LONG, Marked, Rule
+from poller.sources.columns import Family, quoted
+from poller.sources.database import BLOCKS, Asked, Sampler, on_copy, shared
 from poller.sources.facts import TableChanged
 from poller.sources.postgresql.origin import origin
-from poller.sources.sampler import BLOCKS, Asked, Followed, Sampler, on_copy, shared
 from poller.sources.user_sql import literal
 
 _OWN = """not coalesce({a}pid = any(cast(:own_pids as integer[])) and {a}pid || '@'

@@ -12,10 +12,10 @@ from poller.databases import catalog
 from poller.model.finding import Finding, error, ok, warn
 from poller.sources.checks import READER, Checks, Examined, Explained
 from poller.sources.columns import CursorColumn, Family, quoted
+from poller.sources.database import on_copy
 from poller.sources.page import Params, Query
 from poller.sources.postgresql.bound import REFRESHED
 from poller.sources.postgresql.origin import named_in, origin
-from poller.sources.sampler import on_copy
 from poller.sources.stamping import ColumnOrigin
 from poller.sources.user_sql import literal
 

@@ -19,11 +19,13 @@ from poller.databases.samplers import session_of
 from poller.errors import ConfigError
 from poller.sources.columns import CursorColumn, Family, Reflected, ValueFormat, connection_of, exact_of
 from poller.sources.database import (
+    Asked,
     Dialect,
     Form,
     NameQuestion,
     PageForm,
     Records,
+    Sampler,
     ServerPlace,
     Settings,
     StatementRunner,
@@ -36,7 +38,6 @@ from poller.sources.postgresql import json as json_values
 from poller.sources.postgresql import keys
 from poller.sources.postgresql.bound import here, sampler
 from poller.sources.rows import JsonValues, Reread, converted, plain
-from poller.sources.sampler import Asked, Sampler
 
 _KINDS_OF = {
     Family.TIMESTAMPTZ: {1184: "timestamp with time zone"},

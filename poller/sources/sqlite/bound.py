@@ -28,8 +28,8 @@ from poller.databases.samplers import Remembering, Sample
 from poller.ports import Bound
 from poller.sources.bound import Rule, render
 from poller.sources.columns import has_daylight_saving, iso_text, quoted
+from poller.sources.database import Asked, Sampler, greatest
 from poller.sources.options import ReadOptions
-from poller.sources.sampler import Asked, Sampler, greatest
 from poller.sources.user_sql import NO_TABLE, escape_colons, tables
 
 _CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")

@@ -27,11 +27,10 @@ from poller.sources.columns import (
     exact_of,
     quoted,
 )
-from poller.sources.database import Dialect, PageForm, Records, StatementRunner, TypeLookup, by_value
+from poller.sources.database import Asked, Dialect, PageForm, Records, Sampler, StatementRunner, TypeLookup, by_value
 from poller.sources.facts import Watch
 from poller.sources.faults import Fault
 from poller.sources.rows import decode
-from poller.sources.sampler import Asked, Sampler
 from poller.sources.sqlite.bound import make_read_only, sampler
 from poller.sources.user_sql import escape_colons
 

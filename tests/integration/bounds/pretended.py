@@ -12,8 +12,8 @@ from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources.bound import Memory, Rule, Sampled, as_json, bound_of, recalled
 from poller.sources.columns import CursorColumn, Family
+from poller.sources.database import Asked
 from poller.sources.options import ReadOptions, read_options
-from poller.sources.sampler import Asked
 
 STAMP = CursorColumn("updated_at", Family.TIMESTAMP, sql_type="datetime2(7)", digits=7)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller.sources import sampler as followed
+from poller.databases import samplers as followed
 from poller.sources.mysql import bound as mysql_bound
 from poller.sources.mysql.look import Sighting, look
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source

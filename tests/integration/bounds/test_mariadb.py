@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 import sqlalchemy as sa
 
+from poller.databases import samplers as followed
 from poller.errors import ConfigError, SourceError
-from poller.sources import sampler as followed
 from poller.sources.mysql import bound as mysql_bound
 from tests.integration.bounds.tables import add, another_process, freshly, ids, make, session, source
 from tests.integration.sources.tables import execute

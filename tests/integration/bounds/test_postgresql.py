@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from poller.databases import samplers as followed
 from poller.errors import SourceError
-from poller.sources import sampler as followed
 from poller.sources.current_bound import choose
 from poller.sources.database import dialect_for
 from poller.sources.postgresql import bound as postgresql_bound

@@ -101,7 +101,7 @@ def test_it_may_be_too_old(postgres_db: str, tmp_path: Path, kind: str) -> None:
 
 def test_who_holds_them_is_named(postgres_db: str, tmp_path: Path) -> None:
     server = Server(postgres_db, tmp_path, "times")
-    shown = patch("poller.sources.postgresql.samples.SHOWS_HOLDER_AFTER", 0.0)  # else after 2 s
+    shown = patch("poller.sources.postgresql.bound.SHOWS_HOLDER_AFTER", 0.0)  # else after 2 s
     with shown, server.connect() as writer, server.connect() as other, writer.transaction():
         server.insert(writer)
         server.insert(other)

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy.engine import Connection
 
 from poller import Batch, Poller
+from poller.databases import samplers as followed
 from poller.ports import Found
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
-from poller.sources import sampler as followed
 from poller.sources.postgresql import bound as postgresql
 from poller.sources.postgresql import bound as postgresql_bound
 from poller.stores import MemoryStore
