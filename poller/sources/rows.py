@@ -8,14 +8,14 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
-from typing import Any, overload
+from typing import Any, Self, TypeVar, overload
 from urllib.parse import quote
 from uuid import UUID
 
@@ -25,6 +25,7 @@ from poller.ports import FreshRows, JsonText
 from poller.sources.columns import RENDERED_BY_DATABASE, CursorColumn, Family, ValueFormat
 
 Records = Sequence[Sequence[Any]]
+_T = TypeVar("_T")
 _CHANGEABLE = (list, dict, set, tuple, bytearray)
 """What can be changed in place, or hold what can."""
 
@@ -290,27 +291,37 @@ class ReadPlan:
         return list(map(itemgetter(self.text_at, *(place for _, place in self.places)), records))
 
 
-class LazyCursors(Sequence[Cursor]):
-    """One cursor per record, made on demand: most are never used."""
+class _PerRecord(Sequence[_T]):
+    """Something of each record, made on demand: most is never used."""
 
-    def __init__(self, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
+    def __init__(self, records: Records, make: Callable[[Sequence[Any]], _T]) -> None:
         self._records = records
-        self._plan = plan
+        self._make = make
 
     def __len__(self) -> int:
         return len(self._records)
 
     @overload
-    def __getitem__(self, index: int) -> Cursor: ...
+    def __getitem__(self, index: int) -> _T: ...
     @overload
-    def __getitem__(self, index: slice) -> LazyCursors: ...
-    def __getitem__(self, index: int | slice) -> Cursor | LazyCursors:
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> _T | Self:
         if isinstance(index, slice):
-            return LazyCursors(self._records[index], self._plan)
-        return self._plan.cursor(self._records[index])
+            part = copy(self)
+            part._records = self._records[index]
+            return part
+        return self._make(self._records[index])
 
-    def __iter__(self) -> Iterator[Cursor]:
-        return map(self._plan.cursor, self._records)
+    def __iter__(self) -> Iterator[_T]:
+        return map(self._make, self._records)
+
+
+class LazyCursors(_PerRecord[Cursor]):
+    """The cursor of each record."""
+
+    def __init__(self, records: Records, plan: ReadPlan) -> None:
+        super().__init__(records, plan.cursor)
+        self._plan = plan
 
     def longest(self) -> Cursor:
         """See `poller.model.aside.MeasuredRows`."""
@@ -321,57 +332,31 @@ class LazyCursors(Sequence[Cursor]):
         return LazyKeys(self._records, self._plan)
 
 
-class LazyKeys(Sequence[Mapping[str, KeyValue]]):
-    """The key columns of each record, made on demand."""
+class LazyKeys(_PerRecord[Mapping[str, KeyValue]]):
+    """The key columns of each record."""
 
-    def __init__(self, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
-        self._records = records
-        self._plan = plan
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    @overload
-    def __getitem__(self, index: int) -> Mapping[str, KeyValue]: ...
-    @overload
-    def __getitem__(self, index: slice) -> LazyKeys: ...
-    def __getitem__(self, index: int | slice) -> Mapping[str, KeyValue] | LazyKeys:
-        if isinstance(index, slice):
-            return LazyKeys(self._records[index], self._plan)
-        return self._plan.key(self._records[index])
-
-    def __iter__(self) -> Iterator[Mapping[str, KeyValue]]:
-        return map(self._plan.key, self._records)
+    def __init__(self, records: Records, plan: ReadPlan) -> None:
+        super().__init__(records, plan.key)
 
 
-class LazyOrdering(Sequence[Mapping[str, KeyValue | None]]):
-    """The ordering key of each record, made on demand: it is asked for only where a row waits or failed.
+class LazyOrdering(_PerRecord[Mapping[str, KeyValue | None]]):
+    """The ordering key of each record: it is asked for only where a row waits or failed.
 
     Args:
         columns: of the key; their texts are the last columns of a record.
     """
 
-    def __init__(self, records: Sequence[Sequence[Any]], columns: Sequence[str]) -> None:
-        self._records = records
-        self._columns = columns
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    @overload
-    def __getitem__(self, index: int) -> Mapping[str, KeyValue | None]: ...
-    @overload
-    def __getitem__(self, index: slice) -> LazyOrdering: ...
-    def __getitem__(self, index: int | slice) -> Mapping[str, KeyValue | None] | LazyOrdering:
-        if isinstance(index, slice):
-            return LazyOrdering(self._records[index], self._columns)
-        texts = self._records[index][-len(self._columns) :]
-        return {name: None if text is None else str(text) for name, text in zip(self._columns, texts, strict=True)}
+    def __init__(self, records: Records, columns: Sequence[str]) -> None:
+        super().__init__(records, lambda record: dict(zip(columns, _last_texts(record, len(columns)), strict=True)))
+        self._many = len(columns)
 
     def texts(self) -> list[tuple[str | None, ...]]:
         """See `poller.ports.TextKeys`."""
-        many = len(self._columns)
-        return [tuple(None if text is None else str(text) for text in one[-many:]) for one in self._records]
+        return [_last_texts(record, self._many) for record in self._records]
+
+
+def _last_texts(record: Sequence[Any], many: int) -> tuple[str | None, ...]:
+    return tuple(None if text is None else str(text) for text in record[-many:])
 
 
 def is_later(value: str, other: str) -> bool:

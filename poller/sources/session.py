@@ -156,12 +156,10 @@ class SourceSession:
             return Page(rows=[], cursors=[], bound=self.to_come(after), lag=None if lag_cap is None else lags.none())
         after, until = table.settled(after, known), table.settled(until, known)
         stands, (after, tie) = after, self.basis.begin(known, after, self._is_held)
-        self.forms.look_at_times(known.cursor, after)
+        if known.cursor.form is not None:
+            self.forms.look_at_times(known.cursor, after)
         reused = self.bounding.again(known) if again else None
-        bound = reused or self.sample(known, stands)
-        if bound.value is None and bound.kind != "none":
-            lags.refuse_nulls()
-            bound = self.bounding.wait(bound, known, table.statements(), lambda: self._waiting(after))
+        bound = reused or self._sampled(known, stands, after)
         if (less := self.basis.loses(bound)) is not None:
             self.look_again()
             raise less
@@ -191,6 +189,14 @@ class SourceSession:
         if lag is None:
             lags.refuse_nulls()  # by itself: the page is none the worse for a lag that is not known
         return replace(page, lag=lag)
+
+    def _sampled(self, known: Inspection, stands: Cursor | None, after: Cursor | None) -> Bound:
+        """The present bound; in a process that has just begun, once it is known, for a while, if rows wait."""
+        bound = self.sample(known, stands)
+        if bound.value is None and bound.kind != "none":
+            self.lags.refuse_nulls()
+            bound = self.bounding.wait(bound, known, self.table.statements(), lambda: self._waiting(after))
+        return bound
 
     def _stopped(self, page: Page, after: Cursor | None) -> Page:
         """See `Captured.stopped`."""

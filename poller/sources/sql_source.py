@@ -77,7 +77,7 @@ class SqlSource(InspectableSource):
         self._options = parts.options
         self._session, self._guard = parts.session, parts.guard
         self._another_session, self._subject, self._description = parts.another, parts.subject, parts.description
-        self._snapshots = Snapshots(self._session)
+        self._snapshots = Snapshots(self._session) if self._options.capture else None
         self._said: ResolvedNames | None = None
         self.captured = self._options.capture
         self._mind_forks()
@@ -88,7 +88,8 @@ class SqlSource(InspectableSource):
         self._session.database.attach()
         other = copy(self)
         other._session = self._another_session()
-        other._guard, other._snapshots = self._guard.of(other._session), Snapshots(other._session)
+        other._guard = self._guard.of(other._session)
+        other._snapshots = Snapshots(other._session) if self.captured else None
         other._said, other._description = None, self._description.as_configured()
         other._name_poller()
         other.error_text, other.ordering_key, other.exact = self.error_text, self.ordering_key, self.exact
@@ -245,7 +246,7 @@ class SqlSource(InspectableSource):
 
     def begin_snapshot(self) -> Cursor | None:
         """See `poller.ports.Source.begin_snapshot`."""
-        return self._guard(self._snapshots.beginning) if self.captured else None
+        return None if self._snapshots is None else self._guard(self._snapshots.beginning)
 
     def page(
         self, after: Cursor | None, limit: int, *, lag_cap: int | None = None, until: Cursor | None = None
@@ -261,8 +262,9 @@ class SqlSource(InspectableSource):
         self, after: Cursor | None, limit: int, until: Cursor | None, *, again: bool, lag_cap: int | None
     ) -> Page:
         def work() -> Page:
-            if after is not None and after.snapshot is not None and until is None and self.captured:
-                return self._snapshots.page(after, limit, again=again)
+            snapshots = self._snapshots
+            if snapshots is not None and after is not None and after.snapshot is not None and until is None:
+                return snapshots.page(after, limit, again=again)
             return self._session.page(after, limit, until, again=again, lag_cap=lag_cap)
 
         return self._guard(work, keep=lambda page: page.more or len(page.rows) >= limit)

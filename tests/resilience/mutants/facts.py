@@ -42,14 +42,14 @@ FACTS = (
     ),
     dying_of(
         "what a page shows is not compared",
-        "sources/learned.py",
+        "sources/table.py",
         "if self._known is not None and shown not in self._agreed:",
         "if False:",
         "integration/sources/test_changes.py::test_sqlite_a_table_made_with_another_type_is_looked_at_again",
     ),
     dying_of(
         "what no page shows is not asked",
-        "sources/learned.py",
+        "sources/table.py",
         "if not rows or tuple(rows[0]) != watch.found:",
         "if False:",
         "integration/sources/test_facts.py::test_so_does_one_of_a_view_or_query",
