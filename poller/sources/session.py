@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -91,12 +92,16 @@ class SourceSession:
         self.basis = Basis(self.table)
         self.lags = Lags(self.table)
         self.bounding = CurrentBound(database, options)
-        self.forms = FormWatch(database, options, relation, quote)
         self._coming: tuple[Hashable, str] | None = None
         """A place, and the kind that the bound will have there; while nothing is known."""
         self._json: tuple[Inspection, frozenset[str]] | None = None
         self.error_text = True
         """True if messages may quote what a row holds."""
+
+    @cached_property
+    def forms(self) -> FormWatch:
+        """Looks for times in another form, if they are stored as text."""
+        return FormWatch(self.database, self.options, self.table.relation, self.table.quote)
 
     def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table | None:
         """See `ports.Source.table_of`; `asking`: whether the database may be asked."""
