@@ -76,7 +76,7 @@ CONDITIONS = (
     ),
     dying_of(
         "the schedule is ignored",
-        "model/lateness.py",
+        "model/conditions.py",
         "        found = following(after)\n",
         "        found = after\n",
         f"{_TESTS}test_a_state_has_one_word_and_one_severity[nightly]",

@@ -26,7 +26,7 @@ FAILING = (
     ),
     Mutant(
         "rows that follow are passed without a record",
-        (Edit("tick/before_call.py", "for row in of_page(chosen.follows) if", "for row in of_page(()) if"),),
+        (Edit("tick/rounds.py", "for row in of_page(chosen.follows) if", "for row in of_page(()) if"),),
         "the record of .* is missing",
     ),
     Mutant(

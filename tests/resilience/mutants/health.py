@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.resilience.mutants.mutant import dying_of
 
-_RULES, _MEMORY, _WAIT, _FACTS = "model/conditions.py", "model/memory.py", "model/lateness.py", "admin/facts.py"
+_RULES, _MEMORY, _WAIT, _FACTS = "model/conditions.py", "model/memory.py", "model/conditions.py", "admin/facts.py"
 _LAWS, _LOOKS = "unit/model/test_health.py::", "integration/health/test_frozen.py::"
 
 HEALTH = (

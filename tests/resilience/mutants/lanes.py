@@ -94,7 +94,7 @@ LANES_FAILING = (
         "a row that waits is read again and handed over as it was",
         (
             Edit(
-                "tick/handed.py",
+                "tick/round.py",
                 "(page.again.get(at, (page.rows, at)) for at in places)",
                 "((page.rows, at) for at in places)",
             ),
