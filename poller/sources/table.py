@@ -1,4 +1,4 @@
-"""What was learned of the table, and the statements over it.
+"""What is known of the table: what the database says of it, asked once, and the statements over it.
 
 Errors of the driver leave this module as they are; `poller.sources.SqlSource` translates them, in one place.
 """
