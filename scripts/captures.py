@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.text import Text
 
 from poller_cli.main import execute
-from poller_cli.output.watch_screen import screen
+from poller_cli.output.watch_loop import screen
 from poller_cli.session import Session
 from scripts import captures_scene as scene
 

@@ -1,11 +1,13 @@
 """The dispatcher: round after round, a message for each poller that is due and has rows.
 
-What it knows of former rounds is in this process, and may be lost: then messages are sent twice.
+What it knows of former rounds is in this process, and may be lost: then messages are sent twice. Where a poller stands
+is read off its document (`place_of`), in the order of a tick, which looks again (`poller.tick.preflight`).
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,8 +16,6 @@ from typing import Literal, Protocol
 
 from poller.config import PollerOptions
 from poller.dispatch.documents import Documents, Known
-from poller.dispatch.due import RESTING, place_of
-from poller.dispatch.measured import measured
 from poller.dispatch.messages import NotAWorkMessage, WorkMessage, decode, read
 from poller.dispatch.probes import Answer, Prober, Question
 from poller.dispatch.queues import Queue
@@ -23,10 +23,13 @@ from poller.dispatch.result import DispatchOutput, SentOutput, Why
 from poller.dispatch.schedules import Schedules
 from poller.errors import PollerError, StoreError
 from poller.journal.configurations import Configurations
+from poller.model import aside, backoff
+from poller.model.aside import Limits
 from poller.model.changes import operators_change
 from poller.model.document import State
 from poller.model.schedule import schedule_of
 from poller.observability import log_events
+from poller.observability.otel import recorded
 from poller.ports import Runtime, Source, StateStore
 
 logger = logging.getLogger("poller")
@@ -49,6 +52,11 @@ _REPORTS = frozenset({"configuration", "unreadable"})
 """Nothing but an error comes of such a message, until it is repaired."""
 _AT_ONCE = 8
 """So many messages are sent side by side."""
+Standing = Literal["paused", "halted", "held", "backing_off", "due", "ready"]
+"""`paused`, `halted`: an operator decides. `held`: a worker is at work. `backing_off`: the next call waits for its
+time. `due`: it has something to do, whatever its schedule says. `ready`: its schedule decides."""
+RESTING = frozenset({"paused", "halted", "backing_off"})
+"""A tick would do nothing, so a moment of the schedule that passes meanwhile is done with."""
 
 
 class Wired(Protocol):
@@ -416,3 +424,61 @@ class Dispatcher:
             else:
                 logger.warning("%s: its message of %s failed, as its invocation says", message.poller, message.due)
         return len(texts)
+
+
+def measured(app_name: str, round_: Callable[[], DispatchOutput]) -> DispatchOutput:
+    """Do a round, and count it. Raises: what it raises."""
+    try:
+        output = round_()
+    except Exception:
+        recorded().not_dispatched(app_name)
+        raise
+    recorded().dispatched(
+        app_name,
+        due=output.due,
+        late_seconds=output.late_seconds,
+        probes=output.asked,
+        messages=Counter(one.why for one in output.sent),
+        seconds=output.duration_seconds,
+    )
+    return output
+
+
+@dataclass(frozen=True, slots=True)
+class DueState:
+    """Where a poller stands. `since`: for `due`, since when, on the store's clock."""
+
+    standing: Standing
+    since: datetime | None = None
+
+
+def place_of(state: State, *, free: bool, now: datetime, limits: Limits) -> DueState:
+    """Where it stands.
+
+    Args:
+        free: whether its lease may be taken. now: on the store's clock. limits: the poller's.
+    """
+    if state.control.paused:
+        return DueState("paused")
+    if state.control.halted:
+        return DueState("halted")
+    if not free:
+        return DueState("held")
+    if backoff.waits_until(state, now, limits.backoff) is not None:
+        return DueState("backing_off")
+    wanted = _tries(state, now, limits)
+    return DueState("ready") if wanted is None else DueState("due", min(wanted, now))
+
+
+def _tries(state: State, now: datetime, limits: Limits) -> datetime | None:
+    """The moment since which a call that failed may be made again, or a row that is set aside may be tried; None if
+    neither."""
+    moments = []
+    if backoff.waits(state) and state.delivery.retry_at is not None:
+        moments.append(state.delivery.retry_at)
+    if state.retrying is not None:  # the process that tried it was killed
+        moments.append(state.lease.heartbeat_at or now)
+    row = aside.due(aside.after_reset(state), now, limits=limits)
+    if row is not None:
+        moments.append(row.retry_at or row.since or now)
+    return min(moments, default=None)

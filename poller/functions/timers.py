@@ -25,6 +25,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -45,8 +46,9 @@ from poller.functions.naming import FunctionNames, function_name
 from poller.functions.outcome import raise_on_failure
 from poller.functions.prune import add_prune
 from poller.functions.sweep import SCHEDULE, Sweep
-from poller.functions.two_apps import TwoAppsWatch
 from poller.handler.call import Handler, check_handler
+from poller.journal.configurations import Configurations
+from poller.observability import log_events
 from poller.observability.events import log_failure, raised
 from poller.poller import Poller
 from poller.runtime import collect_less
@@ -308,3 +310,36 @@ def _add(
     tick.__name__ = tick.__qualname__ = function
     trigger: Callable[[Any], Any] = app.timer_trigger(arg_name=TIMER, schedule=schedule, run_on_startup=False)
     app.function_name(function)(trigger(tick))
+
+
+class TwoAppsWatch:
+    """Keeps the hint of the app's configuration while its timers fire, and warns of another's. May be called from
+    several threads."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._made: Configurations | None = None
+        self._busy = Lock()
+
+    def look(self) -> None:
+        """Renew the hint, and look at the others, if it is time: on a thread of its own, so that no tick waits for it.
+        Raises nothing."""
+        if not self._busy.acquire(blocking=False):
+            return
+        try:
+            if self._made is None or self._made.due():
+                self._app.runtime.spawn(self._keep, "poller-configurations")
+                return  # that thread lets go
+        except RuntimeError:  # no room for a thread: the next tick tries
+            pass
+        self._busy.release()
+
+    def _keep(self) -> None:
+        try:
+            if self._made is None:
+                self._made = Configurations(self._app.store, self._app.config, self._app.runtime)
+            self._made.keep(log_events)
+        except Exception as error:  # noqa: BLE001 - no tick is worse off for it
+            logger.info("Whether another configuration works under this name is not known: %s", type(error).__name__)
+        finally:
+            self._busy.release()

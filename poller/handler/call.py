@@ -15,6 +15,8 @@ import asyncio
 import functools
 import inspect
 import itertools
+import os
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -27,7 +29,6 @@ from poller.errors import ConfigError
 from poller.handler.batch import Batch, LeaseView, RowFailure
 from poller.handler.reports import FORM, Reject, RetryLater, pause_of, rejected_position, reported_positions
 from poller.handler.result import CallResult
-from poller.handler.streams import reopen_streams
 from poller.handler.traces import trace_of
 from poller.model.redact import said
 
@@ -39,6 +40,8 @@ _LOOK_EVERY = 0.1
 """Seconds between two checks whether the lease is lost, while a handler is waited for."""
 _LAZY = (GeneratorType, AsyncGeneratorType, map, filter, itertools.starmap)
 """What does nothing until it is iterated. Not every iterator: a cursor of a driver has done its work."""
+Complete: TypeAlias = Callable[[Awaitable[Any], LeaseView], Any]
+"""Runs an awaitable to its end; gives what it gives, raises what it raises, or HandlerCancelled."""
 
 
 class HandlerCancelled(Exception):
@@ -125,10 +128,6 @@ def _is_generator(function: object) -> bool:
     flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
     lazy = flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR)
     return bool(lazy) and not flags & inspect.CO_ITERABLE_COROUTINE
-
-
-Complete: TypeAlias = Callable[[Awaitable[Any], LeaseView], Any]
-"""Runs an awaitable to its end; gives what it gives, raises what it raises, or HandlerCancelled."""
 
 
 def call(handler: Handler, batch: Batch, lease: LeaseView, complete: Complete | None = None) -> CallResult:
@@ -324,3 +323,33 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def reopen_streams() -> None:
+    """Open `sys.stdout` and `sys.stderr` again where they were closed, detached or taken away, onto what they were, and
+    their descriptors onto nothing: else the next file or connection would get a closed one's number, and what is
+    printed. Raises nothing."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        with suppress(OSError, ValueError):
+            _reserve(number)
+            if not _usable(name):
+                # Closing a standard stream leaves its descriptor open, and so does this one.
+                setattr(sys, name, os.fdopen(number, "w", 1, "utf-8", "backslashreplace", closefd=False))
+
+
+def _usable(name: str) -> bool:
+    stream = getattr(sys, name, None)
+    try:
+        return stream is not None and not getattr(stream, "closed", False)
+    except Exception:  # noqa: BLE001 - of one that was detached it cannot be asked
+        return False
+
+
+def _reserve(number: int) -> None:
+    try:
+        os.fstat(number)
+    except OSError:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        if nothing != number:
+            os.dup2(nothing, number)
+            os.close(nothing)

@@ -3,7 +3,7 @@
 A request that may look is judged here further, from its headers alone before its body is read:
 
 1. its type: `application/json`, which no form of another page can send;
-2. its `Origin`: the very page that this server served (`origins`);
+2. its `Origin`: the very page that this server served (`same_origin`);
 3. its token, which ties it to the session that the page was served to (`sessions`);
 4. its key: that for changes, in `Authorization: Bearer` (`keys`);
 5. its body: known fields and no others, the poller's name typed once more, and who asks;
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import threading
 import time
 from collections import deque
@@ -26,10 +27,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from poller.app import App
+from poller.http.hosts import is_loopback
 from poller.http.keys import ChangesKey
 from poller.http.making import CALLER, MadeChange, WantedChange, make
 from poller.http.messages import FAULT, Answer, Request, answer, refusal
-from poller.http.origins import same_origin
 from poller.http.sessions import Sessions
 from poller.http.ticks import Ticks
 from poller.journal.quarantine.record import is_id
@@ -47,6 +48,10 @@ LONGEST_TYPED = 200
 """Characters of a name that are kept; the address of the caller follows it."""
 LONGEST_WHY = 1_000
 """Characters of a reason, as the page's field takes them; a longer one is refused."""
+_PLACE = r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_.-]{1,253})(?::(?P<port>[0-9]{1,5}))?"
+_HOST = re.compile(_PLACE)
+_ORIGIN = re.compile(r"(?P<scheme>https?)://" + _PLACE)
+_PORTS = {"http": 80, "https": 443}
 
 
 class ChangeRequest(BaseModel):
@@ -218,3 +223,18 @@ def _answered(wanted: WantedChange, future: Future[MadeChange], patience: float)
     if made.status != 200:
         return refusal(made.status, made.message)
     return answer(200, {**said, "changed": made.changed, "message": made.message})
+
+
+def same_origin(origin: str, host: str) -> bool:
+    """True if a page of this `Origin` was served under this `Host`: the same name and port.
+
+    A proxy that speaks TLS before us does not say so in `Host`, so the scheme is the page's own, with its usual port.
+    Only on this machine may it be `http`: elsewhere a machine on the way could have written such a page.
+    """
+    page, ours = _ORIGIN.fullmatch(origin), _HOST.fullmatch(host)
+    if page is None or ours is None or page["name"].lower() != ours["name"].lower():
+        return False
+    usual = _PORTS[page["scheme"]]
+    if int(page["port"] or usual) != int(ours["port"] or usual):
+        return False
+    return page["scheme"] == "https" or is_loopback(page["name"].lower())

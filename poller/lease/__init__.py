@@ -21,9 +21,9 @@ commit without asking anybody, and if its clock is wrong, the store refuses it f
 go out again under the same condition, so a first copy that lands late is refused. Refused: the document is read; if
 the write id is in it, the write has been written. A lost answer is neither an error nor a second delivery.
 
-**Operators** (`yield_request`). A worker's writes may win every race against an operator's. The operator leaves a
-request beside the document; the worker reads it every `heartbeat_interval`, however short its tenures are, and yields
-after its batch. An operator may also break a lease: the token rises, and the owner's next write is refused.
+**Operators** (`state_file.YieldRequest`). A worker's writes may win every race against an operator's. The operator
+leaves a request beside the document; the worker reads it every `heartbeat_interval`, however short its tenures are, and
+yields after its batch. An operator may also break a lease: the token rises, and the owner's next write is refused.
 
 **Promised.** A stale owner never moves the checkpoint. At most one tenure can commit at a time. A crash at any
 instant loses no row; at worst the batch in hand comes again, under a higher token. An owner that died is replaced

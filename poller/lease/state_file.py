@@ -2,7 +2,8 @@
 
 This is protocol 2, written once for the worker's tenure and for the operator's commands. A write freezes its bytes, its
 write id and its condition, and is sent until an answer comes (`Sending`). Refused: the document is read, and if our
-write id is in it, the write had been applied.
+write id is in it, the write had been applied. An operator leaves a request beside the document for a worker whose
+writes always win (`YieldRequest`, protocol 11).
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import TypeAlias
 from poller.errors import LeaseHeld, StateCorrupt, StoreError
 from poller.lease.sending import Sending
 from poller.lease.server_clock import ServerClock
-from poller.lease.yield_request import YieldRequest
 from poller.model import transitions
 from poller.model.document import State, decode, encode
 from poller.model.expiry import Availability, availability
+from poller.model.limits import read_json
 from poller.model.stamps import later
 from poller.model.timing import Timing
 from poller.observability import Emitter, WriteRedone, WriteResolved
@@ -29,6 +30,8 @@ STALE = 1.0
 believes it."""
 Rewrite: TypeAlias = Callable[[State, datetime], State]
 """A transition with everything bound but the state and the moment, so that it can be made again on a newer state."""
+LASTS = 120.0
+"""Seconds after which a request counts as forgotten by its operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,3 +324,45 @@ class StateFile:
         self._highest_token = token
         self._copy = copy
         return copy
+
+
+class YieldRequest:
+    """Looks for an operator's request beside the document (protocol 11).
+
+    There is one per state file, and its clock runs on from tenure to tenure: tenures shorter than the heartbeat
+    interval would never look, and keep an operator out for ever.
+
+    Args:
+        name: of the request in the store. now: the store's clock.
+    """
+
+    def __init__(
+        self, store: StateStore, name: str, *, runtime: Runtime, timing: Timing, now: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._runtime = runtime
+        self._timing = timing
+        self._now = now
+        self._looked = runtime.monotonic()
+        self._seen: str | None = None
+
+    def due(self) -> bool:
+        """True if a heartbeat interval has passed since the last look."""
+        return self._runtime.monotonic() - self._looked >= self._timing.heartbeat
+
+    def is_new(self) -> bool:
+        """True if a request is there that this process has not yielded to, and that was not forgotten."""
+        self._looked = self._runtime.monotonic()
+        try:
+            there = self._store.read(self._name, timeout=self._timing.attempt)
+            if not isinstance(there, Found):
+                return False
+            request = read_json(there.body)
+            identity, left = request.get("id"), datetime.fromisoformat(request["at"])
+            fresh = abs((self._now() - left).total_seconds()) < LASTS
+        except (StoreError, ValueError, KeyError, AttributeError, TypeError, OverflowError):
+            return False  # none, or an invalid one; the operator tries on without
+        news = identity != self._seen and fresh
+        self._seen = identity
+        return news

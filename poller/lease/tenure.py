@@ -12,12 +12,12 @@ counts from before the first send of the write that was applied, so it ends befo
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from poller import forks
 from poller.errors import CommitError, LeaseLost, StateCorrupt
-from poller.lease.lost import LostEvent
 from poller.lease.sending import OutcomeUnknown
 from poller.lease.state_file import Conflict, Copy, Rewrite, StateFile, WriteResult
 from poller.model import handover, transitions
@@ -37,6 +37,7 @@ from poller.observability import (
     StaleCommitRefused,
     YieldedToOperator,
 )
+from poller.ports import Event, Runtime
 
 YIELD_WITHIN = 2.0
 """The most seconds for which a tenure makes no write when an operator has left a request."""
@@ -366,3 +367,42 @@ def _reason(found: Copy | None, ours: State) -> str:
         return "released"
     changed = found.state.control.last_change
     return "broken" if changed is not None and changed != ours.control.last_change else "taken_over"
+
+
+class LostEvent:
+    """Set when the tenure is over, or as soon as one grace is left. Computed from the clock, so that it is right even
+    where the thread that would have set it hangs (a dribbling answer, a C call that holds the interpreter).
+
+    Args:
+        left: seconds until the grace begins; at most 0 from then on.
+    """
+
+    def __init__(self, runtime: Runtime, left: Callable[[], float]) -> None:
+        self._runtime = runtime
+        self._left = left
+        self._flag: Event = runtime.event()
+
+    def reset_after_fork(self) -> None:
+        """In a child process: what waits is a thread of the parent."""
+        self._flag = self._runtime.event()
+
+    def set(self) -> None:
+        self._flag.set()
+
+    def is_set(self) -> bool:
+        flag = self._flag
+        if not flag.is_set() and self._left() <= 0:
+            flag.set()
+        return flag.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        runtime = self._runtime
+        end = None if timeout is None else runtime.monotonic() + timeout
+        while not self.is_set():
+            left = self._left()
+            if end is not None:
+                left = min(left, end - runtime.monotonic())
+                if left <= 0:
+                    return self.is_set()
+            self._flag.wait(left)
+        return True

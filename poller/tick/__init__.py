@@ -14,7 +14,7 @@ which everything is done.
         no time left, asked to stop, paused, or the lease lost? -> end
         a row aside is due:  a PUT names it; call; PUT                                             (`retries`)
         else a round:                                                                              (`rounds`)
-            one lane: records of the rows that wait behind others; a PUT, if it says something new (`before_call`)
+            one lane: records of the rows that wait behind others; a PUT, if it says something new (`BeforeCall`)
             deal the page, then step after step until nothing begins               (`round`: `one_lane`, `lanes`)
             records of the rows that are listed; the last PUT                                      (`ends`)
         plan the rows behind the checkpoint again

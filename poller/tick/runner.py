@@ -1,4 +1,5 @@
-"""The runner: ticks of one poller, one at a time, with their events and errors."""
+"""The runner: ticks of one poller, one at a time, with their events and errors; and late rows that a recheck found,
+delivered under the lease, batch by batch, while the checkpoint does not move."""
 
 from __future__ import annotations
 
@@ -14,16 +15,20 @@ from poller.model import aside, backoff
 from poller.model.document import State
 from poller.observability.events import BUSY_HERE, CaptureGapMet, TickFailed, TickFinished
 from poller.observability.otel import span
-from poller.ports import Event, wants_exact_values
+from poller.ports import Bound, Event, Page, wants_exact_values
 from poller.tick.context import Context
+from poller.tick.errands import errand, look_around, stopped
 from poller.tick.idle_writes import begin
-from poller.tick.recheck import PATIENCE, Recheck, look_back
-from poller.tick.redeliver import redeliver
+from poller.tick.leased import LeasedDelivery, Purpose
+from poller.tick.recheck import PATIENCE, Recheck, look_again, look_back
 from poller.tick.replay import Replay, replay
 from poller.tick.result import TickResult
+from poller.tick.sizes import rows_that_fit
 from poller.tick.tick import Tick
 
 logger = logging.getLogger("poller")
+LATE = Purpose("late", run="recheck-")
+"""Rows behind the checkpoint."""
 
 
 class Runner:
@@ -163,3 +168,61 @@ class Runner:
                 look_back(self.context, patience=min(PATIENCE, left))
         except PollerError as error:
             logger.warning("%s: the look back for late rows failed: %s", name, error)
+
+
+def redeliver(
+    context: Context, found: Recheck, handler: Handler, *, by: str | None = None, reason: str | None = None
+) -> None:
+    """See `Poller.redeliver`. `found` keeps the rows that are still late; `found.redelivered` counts the rows of the
+    batches that the handler took; a pause lets the batch in hand end."""
+    if not found.rows:
+        return
+
+    def so_far() -> str:
+        return f", after {found.redelivered} of {len(found.rows)} late rows"
+
+    def record(delivery: LeasedDelivery) -> None:
+        many = f"{found.redelivered} of {len(found.rows)} late row{'' if len(found.rows) == 1 else 's'} delivered"
+        context.audit.add(
+            "recheck",
+            by=by or delivery.tenure.owner_id,
+            reason=f"{many}: {reason}" if reason else many,
+            before=None,
+            after={"redelivered": found.redelivered},
+        )
+
+    with errand(context, handler, LATE, so_far=so_far, record=record) as (delivery, _):
+        delivery.begin_writes()  # a look has an end of its own
+        if context.delivery_log.window is not None:  # else the rows are the caller's own: nothing tells late ones
+            look_again(context, found)
+        begin = 0
+        while begin < len(found.rows):
+            if begin:
+                look_around(delivery.tenure)
+            if delivery.tenure.paused:
+                raise stopped(context, f"paused{so_far()}")
+            begin = _deliver(context, delivery, found, begin)
+
+
+def _deliver(context: Context, delivery: LeasedDelivery, found: Recheck, begin: int) -> int:
+    """One batch; it is recorded as delivered before it counts. Returns where the next one begins."""
+    options = context.options
+    end = min(begin + options.batch_size, len(found.rows))
+    if options.batch_bytes is not None:
+        end = begin + rows_that_fit(options.batch_bytes, found.rows[begin:end])
+    rows, cursors = found.rows[begin:end], found.cursors[begin:end]
+    batch = delivery.batch(Page(rows, cursors, Bound("none", reason="late rows")), None)
+    if not delivery.begin(batch):
+        limit = context.options.handler_limit.total_seconds()
+        raise PollerError(
+            f"A batch of late rows took longer than handler_timeout ({limit:g} s): its lease was no longer renewed, "
+            f"and no other was begun after {found.redelivered} of {len(found.rows)} rows.",
+            next_step=f"Raise handler_timeout of {context.name} or lower its batch_size, and run the same again.",
+        )
+    error = delivery.run(batch).error
+    if error is not None:
+        raise error
+    delivery.tenure.check()
+    context.delivery_log.add_now(context.runtime.utcnow(), None, cursors, covers=False)
+    found.redelivered += len(cursors)
+    return end

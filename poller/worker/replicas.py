@@ -2,7 +2,8 @@
 
 Leases decide who works; nothing here is needed for that. Each process renews a hint, `replicas/{app}/{id}`, every 30 s,
 and reads those of the others every 15 s. All rank the live ones for each poller by rendezvous hashing
-(`poller.worker.ranking`); the first looks, on the poller's schedule. The hint of a process names the pollers that it is
+(the highest hash of process and poller, so only a process's own pollers change hands when it comes or goes); the first
+looks, on the poller's schedule. The hint of a process names the pollers that it is
 overdue with, by an interval of their schedule, or that fail there: the next one looks at those too. A hint that was not
 renewed for 45 s counts as one that is overdue with everything; after 90 s it is dead, and the next process that sees it
 removes it. Ages are differences of the store's own two times, so that no clocks are compared.
@@ -20,8 +21,9 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from poller import forks
 from poller.errors import StoreError, WriteConflict
@@ -30,7 +32,6 @@ from poller.model.limits import NotBoundedJson, read_json
 from poller.observability import Emitter, Observer
 from poller.ports import Found, ListingStore, Missing, Runtime, StateStore, Timeout, unquoted
 from poller.worker.crew import Crew
-from poller.worker.ranking import Ranking, Replica
 
 logger = logging.getLogger("poller")
 
@@ -52,6 +53,10 @@ MOST_OVERDUE = 200
 LARGEST = 32_768
 """Bytes: no hint is larger."""
 _AT_THE_END = Timeout(connect=1.0, read=2.0)
+SELDOM = 4.0
+"""Without any help of hints a poller is looked at after so many intervals of its schedule, on average."""
+LONGEST = 300.0
+"""Seconds within which that is so, on average, however long its interval is."""
 
 
 @dataclass(slots=True)
@@ -296,3 +301,49 @@ def _parsed(body: bytes) -> Replica | None:
     overdue = data.get("overdue")
     names = frozenset(name for name in overdue if isinstance(name, str)) if isinstance(overdue, list) else frozenset()
     return Replica(data["pollers"], names)
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """Another process, as its hint describes it.
+
+    Attributes:
+        pollers: a digest of the names of its pollers. overdue: the pollers that it has not come to.
+        late: whether it has not renewed its hint for a while.
+    """
+
+    pollers: str
+    overdue: frozenset[str] = frozenset()
+    late: bool = False
+
+
+@dataclass(slots=True)
+class Ranking:
+    """This process among others that are alive, by their ids. `_ahead`: for each poller who ranks before us."""
+
+    me: str
+    others: Mapping[str, Replica]
+    _ahead: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def is_first(self, poller: str) -> bool:
+        """True if every process that ranks before us is late, or overdue with it."""
+        others = self.others
+        return all(others[one].late or poller in others[one].overdue for one in self._before_us(poller))
+
+    def chance(self, interval: float) -> float:
+        """The chance with which who is not first looks all the same, at each moment of the poller's schedule.
+        `interval`: seconds between two of them."""
+        seldom = 1 / (SELDOM * (len(self.others) + 1))
+        return min(1.0, max(seldom, interval / (LONGEST * max(1, len(self.others)))))
+
+    def _before_us(self, poller: str) -> tuple[str, ...]:
+        known = self._ahead.get(poller)
+        if known is None:
+            ours = score(self.me, poller)
+            known = self._ahead[poller] = tuple(one for one in self.others if score(one, poller) > ours)
+        return known
+
+
+def score(replica: str, poller: str) -> bytes:
+    """The number of this pair."""
+    return blake2b(f"{replica}/{poller}".encode(), digest_size=8).digest()

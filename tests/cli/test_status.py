@@ -11,7 +11,7 @@ from rich.console import Console as Screen
 
 from poller.backfill.watch import Watcher
 from poller_cli.output.sparkline import History
-from poller_cli.output.watch_screen import screen as look_of
+from poller_cli.output.watch_loop import screen as look_of
 from poller_cli.session import Session
 from tests.cli.console import Console, again, ran
 from tests.cli.project import Project

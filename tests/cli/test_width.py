@@ -20,7 +20,7 @@ from poller_cli.demo.scene import Scene
 from poller_cli.demo.workers import Worker
 from poller_cli.output.models import DemoOutput
 from poller_cli.output.sparkline import History
-from poller_cli.output.watch_screen import screen as watched
+from poller_cli.output.watch_loop import screen as watched
 from poller_cli.session import Session
 from poller_cli.terminal.layout import cells, clipped, distinct, shortened, wrapped
 from poller_cli.terminal.pace import Pace

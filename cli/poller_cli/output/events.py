@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import IO, Any
 
 from poller import forks
@@ -18,7 +18,6 @@ from poller.model.redact import redact, shortened
 from poller.model.when import clock, span, took
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
 from poller.tick.watches import PENDING_CAP
-from poller_cli.output.digest import MANY, Digest
 from poller_cli.output.event_words import words
 from poller_cli.output.json_log import of_event
 from poller_cli.terminal.layout import is_terminal
@@ -38,6 +37,10 @@ LONGEST_LINE = 20_000
 """The most characters of one log record of a handler or library that are shown: searching them for secrets takes time,
 in which no heartbeat runs."""
 _COLOURS = {"WARNING": "yellow", "ERROR": "red"}
+MANY = 20
+"""With more pollers than this the ticks without trouble are counted, on a terminal."""
+EVERY = timedelta(seconds=10)
+_WITHOUT_TROUBLE = frozenset({"idle", "delivered", "held_elsewhere"})
 
 
 class EventPrinter:
@@ -220,3 +223,30 @@ def _value(name: str, value: Any) -> str:
         value = f"{value['kind']} held by {value['held_by']}" if value.get("held_by") else value["kind"]
     text = cut(redact(str(value)), LONGEST_SENTENCE if name in ("error", "reason") else LONGEST_VALUE)
     return json.dumps(text, ensure_ascii=False) if " " in text or not text else text
+
+
+class Digest:
+    """Counts of ticks without trouble. Time is that of the events."""
+
+    def __init__(self) -> None:
+        self._since: datetime | None = None
+        self._rows: dict[str, int] = {}
+
+    def takes(self, event: PollerEvent) -> bool:
+        """True if it is counted, and needs no line of its own."""
+        if not isinstance(event, TickFinished) or event.outcome not in _WITHOUT_TROUBLE:
+            return False
+        self._since = self._since or event.at
+        if event.rows:
+            self._rows[event.poller] = self._rows.get(event.poller, 0) + event.rows
+        return True
+
+    def line(self, at: datetime | None = None) -> str | None:
+        """What was done since the last line, if it is time for the next one or the end (None)."""
+        if self._since is None or (at is not None and at - self._since < EVERY):
+            return None
+        done, self._rows, self._since = self._rows, {}, at
+        if not done:
+            return None
+        who = f"{len(done):,} pollers" if len(done) > 1 else next(iter(done))
+        return f"{who} delivered {rows(sum(done.values()))}"

@@ -4,15 +4,21 @@ One `read` is one GET and one `write` is one PUT, sent once: the caller decides 
 know whether an earlier copy was applied (protocol 2). That holds for a 409 too, by which the service says that another
 write to the same object was under way: nothing was written. Two exceptions cost more: an object without a byte (never
 ours) is read twice, and with an endpoint of one's own a process tries once, before its first write, whether the
-service keeps conditions (`conditions`). The tag is the ETag; `bodies` says why no two versions share one. Server times
+service keeps conditions (`conditions`). The tag is the ETag. Server times
 have a precision of a second; the answer to a PUT has no Last-Modified, so `Written` has `Date` in its place, which may
 be a second later.
+
+S3's ETag is a hash of an object's bytes: a document that is written twice as it is would keep its tag, and one that was
+changed and changed back would have an old tag again. So each write adds 64 blanks of its own (spaces and tabs, at
+random) behind a line break (`padded`). For other readers they are white space of JSON; a read takes them away.
 
 `Timeout` limits an answer as in the blob store.
 """
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +26,6 @@ from poller.errors import WriteConflict
 from poller.model.finding import Finding
 from poller.model.limits import LARGEST_BODY
 from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written, unquoted
-from poller.stores.s3.bodies import PADDED, padded, unpadded
 from poller.stores.s3.bucket import Bucket, ListedObject
 from poller.stores.s3.checkup import examine
 from poller.stores.s3.conditions import KEY, try_conditions
@@ -29,6 +34,11 @@ from poller.stores.s3.log import BEYOND_LINES, LINES, MARK, S3Log
 from poller.stores.times import header_time, plausible
 
 _JSON = "application/json; charset=utf-8"
+_BITS = 64
+PADDED = _BITS + 1
+"""Bytes that a write adds to a document."""
+_PADDING = re.compile(rb"\n[ \t]{%d}\Z" % _BITS)
+_BLANKS = str.maketrans("01", " \t")
 
 
 class S3Store:
@@ -149,3 +159,13 @@ class S3Store:
             return tag_of(answer)
         except ValueError:
             raise self._bucket.no_s3_service(name) from None
+
+
+def padded(body: bytes) -> bytes:
+    """A document as it is written."""
+    return body + b"\n" + format(secrets.randbits(_BITS), f"0{_BITS}b").translate(_BLANKS).encode()
+
+
+def unpadded(content: bytes) -> bytes:
+    """The document in an object's bytes; what others wrote comes back as it is."""
+    return content[:-PADDED] if _PADDING.search(content, max(0, len(content) - PADDED)) else content

@@ -20,7 +20,7 @@ from tests.support.moto import ENVIRON, REGION, Moto
 pytest.importorskip("boto3", reason="needs the extra s3")
 
 from poller.stores import S3Store
-from poller.stores.s3.bodies import padded, unpadded
+from poller.stores.s3.store import padded, unpadded
 
 NAME = "state/shop/orders.json"
 TAG = '"9bb58f26192e4ba00f01e2e7b136bbd8"'

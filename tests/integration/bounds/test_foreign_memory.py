@@ -12,7 +12,7 @@ import pytest
 from poller.databases.samplers import SharedSampler, join
 from poller.sources.bound import Rule
 from poller.sources.columns import CursorColumn, Family
-from poller.sources.postgresql.samples import Observed
+from poller.sources.postgresql.bound import Observed
 from tests.integration.bounds.pretended import STAMP, Process, asked
 from tests.support.foreign import VALUES, paths, with_value
 

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller.sources import sampler as followed
-from poller.sources.mysql import tracked as mysql_tracked
+from poller.sources.mysql import bound as mysql_bound
 from poller.sources.mysql.look import Sighting, look
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
 from tests.support.cases import each
@@ -93,7 +93,7 @@ def test_a_stale_look_is_taken_again_at_once(family_db: str, monkeypatch: pytest
     with source(family_db) as reader, session(family_db, "start transaction") as writer:
         assert ids(freshly(reader)) == [1]
         writer.exec_driver_sql("insert into stamped (id) values (2)")
-        monkeypatch.setattr(mysql_tracked, "look", noted)
+        monkeypatch.setattr(mysql_bound, "look", noted)
         spoiler = threading.Thread(target=read_all_the_time)
         spoiler.start()
         try:

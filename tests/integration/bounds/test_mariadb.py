@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
 from poller.sources import sampler as followed
-from poller.sources.mysql import tracked as mysql_tracked
+from poller.sources.mysql import bound as mysql_bound
 from tests.integration.bounds.tables import add, another_process, freshly, ids, make, session, source
 from tests.integration.sources.tables import execute
 from tests.support.cases import each
@@ -216,6 +216,6 @@ def test_a_cold_process_knows_only_what_is_remembered(family_db: str) -> None:
     ],
 )
 def test_only_a_difference_proves_another_transaction(
-    before: list[mysql_tracked.Trx], now: mysql_tracked.Trx, same: bool
+    before: list[mysql_bound.Trx], now: mysql_bound.Trx, same: bool
 ) -> None:
-    assert mysql_tracked._Open(NOON, None, tuple(before), "app").same(now) is same
+    assert mysql_bound._Open(NOON, None, tuple(before), "app").same(now) is same

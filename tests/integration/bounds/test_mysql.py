@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from poller.ports import Bound
+from poller.sources.mysql import bound as mysql_bound
 from poller.sources.mysql import look as mysql_look
-from poller.sources.mysql import tracked as mysql_tracked
 from poller.sources.mysql.look import Sighting
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
 from tests.integration.sources.tables import execute
@@ -160,7 +160,7 @@ def seen(at: float, *transactions: tuple[int, int, str], began: float | None = N
 )
 def test_a_statement_in_whole_seconds_began_after_the_last_sample(mariadb: bool, opened: list[float]) -> None:
     """MariaDB measures it finely; there its value is taken."""
-    tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(10), mariadb=mariadb)
+    tracked = mysql_bound.Tracked("server", mysql_look.MYSQL, seen(10), mariadb=mariadb)
     looks = [seen(10.2, began=8.9), seen(10.4, began=8.9), seen(10.6), seen(10.8, began=8.9), seen(13, began=12)]
     ages = [tracked._judge(look).oldest for look in looks]
     del ages[2]  # at rest
@@ -173,7 +173,7 @@ READS = (5, 1 << 48, "y")
 
 @pytest.mark.parametrize("beside", [(READS, (5, 100, "x")), ((5, 100, "x"), READS)])
 def test_a_second_transaction_of_a_session_hides_no_older_one(beside: tuple[tuple[int, int, str], ...]) -> None:
-    tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(0), mariadb=False)
+    tracked = mysql_bound.Tracked("server", mysql_look.MYSQL, seen(0), mariadb=False)
     opened = [
         tracked._judge(look).oldest for look in (seen(1, (5, 100, "x")), seen(2, *beside), seen(3, (5, 100, "x")))
     ]
@@ -182,18 +182,18 @@ def test_a_second_transaction_of_a_session_hides_no_older_one(beside: tuple[tupl
 
 
 def test_both_transactions_of_a_session_are_remembered() -> None:
-    tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(0), mariadb=False)
+    tracked = mysql_bound.Tracked("server", mysql_look.MYSQL, seen(0), mariadb=False)
     tracked._judge(seen(1, (5, 100, "x"), READS))
     memory = tracked.remember()
     assert memory is not None
-    other = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(1.5, (5, 100, "x")), mariadb=False)
+    other = mysql_bound.Tracked("server", mysql_look.MYSQL, seen(1.5, (5, 100, "x")), mariadb=False)
     assert other._judge(seen(1.6, (5, 100, "x"))).oldest is None, "it has seen no beginning"
     other.recall(memory)
     assert other._judge(seen(2, (5, 100, "x"))).oldest == NOON
 
 
 def test_samples_that_cannot_be_read_are_not_half_taken_in() -> None:
-    tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(0), mariadb=False)
+    tracked = mysql_bound.Tracked("server", mysql_look.MYSQL, seen(0), mariadb=False)
     before = tracked.remember()
     later = (NOON + timedelta(microseconds=1)).isoformat()
     with pytest.raises(ValueError, match="unpack"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poller.sources.postgresql import samples as postgresql_samples
+from poller.sources.postgresql import bound as postgresql_bound
 from tests.integration.sources.tables import closing, execute, make_orders, orders
 from tests.support.bounds import reading_as
 from tests.support.cases import each
@@ -17,7 +17,7 @@ def prepared(url: str, kind: str) -> list[str]:
     make_orders(url, LONG_AGO)
     reads, bound = reading_as(kind, url)
     with closing(orders(reads, bound=bound)) as source:
-        for _ in range(postgresql_samples.PLANNED_AFTER + 2):
+        for _ in range(postgresql_bound.PLANNED_AFTER + 2):
             assert len(source.page(None, 20).rows) == 9
             source.lag(None, cap=10)
         source._session.database.connection()
@@ -35,14 +35,14 @@ def test_samples_are_planned_once_and_pages_each_time(postgres_db: str, bound: s
 
 def test_behind_a_pooler_nothing_is_prepared(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next statement may run in a session that knows nothing of it."""
-    monkeypatch.setattr(postgresql_samples, "session_of", lambda _: 1)
+    monkeypatch.setattr(postgresql_bound, "session_of", lambda _: 1)
     assert prepared(postgres_db, "exact") == []
 
 
 def test_a_table_may_change_while_its_source_is_open(postgres_db: str) -> None:
     make_orders(postgres_db, LONG_AGO)
     with closing(orders(postgres_db, bound="exact")) as source:
-        for _ in range(postgresql_samples.PLANNED_AFTER + 2):
+        for _ in range(postgresql_bound.PLANNED_AFTER + 2):
             source.page(None, 20)
         execute(postgres_db, "alter table orders add column added text")
         execute(postgres_db, "alter table orders alter column id type numeric")

@@ -14,7 +14,7 @@ from poller.errors import SourceError
 from poller.sources import sampler as followed
 from poller.sources.current_bound import choose
 from poller.sources.database import dialect_for
-from poller.sources.postgresql import samples as postgresql_samples
+from poller.sources.postgresql import bound as postgresql_bound
 from tests.integration.bounds.pretended import Process, asked
 from tests.integration.bounds.tables import add, another_process, ids, make, session, source
 from tests.integration.sources.tables import execute
@@ -128,7 +128,7 @@ def test_a_prepared_transaction_holds_and_is_named_with_its_end(postgres_db: str
 
 @each("bound", ["exact", "observed"])
 def test_a_transaction_that_stays_open_is_named(postgres_db: str, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (followed, postgresql_samples):
+    for module in (followed, postgresql_bound):
         monkeypatch.setattr(module, "SHOWS_HOLDER_AFTER", 0.0)
     make(postgres_db)
     with source(postgres_db, bound=bound) as reader:

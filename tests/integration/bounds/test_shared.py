@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from poller.databases import samplers
 from poller.databases.samplers import ReadingConnection
 from poller.sources.mysql import bound as mysql
+from poller.sources.mysql import bound as mysql_bound
 from poller.sources.mysql import look as mysql_look
 from poller.sources.mysql import look as mysql_turn
-from poller.sources.mysql import tracked as mysql_tracked
 from poller.sources.postgresql import bound as postgresql
-from poller.sources.postgresql import samples as postgresql_samples
+from poller.sources.postgresql import bound as postgresql_bound
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
 from tests.support.mariadb import MariaDbServer
 from tests.support.mysql_family import MySqlFamilyServer
@@ -112,7 +112,7 @@ def test_a_reading_session_of_ours_holds_no_other_poller(
 def test_behind_a_pooler_nothing_is_shared(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """There the driver holds another number for the session than the server: the next statement may go elsewhere."""
     monkeypatch.setattr(samplers, "WINDOW", 3600.0)
-    monkeypatch.setattr(postgresql_samples, "session_of", lambda _: 1)
+    monkeypatch.setattr(postgresql_bound, "session_of", lambda _: 1)
     make(postgres_db)
     before = set(samplers.SHARED._lines)
     with source(postgres_db) as one, source(postgres_db) as other:
@@ -157,7 +157,7 @@ def test_while_another_process_looks_nobody_else_does(family_db: str, monkeypatc
     """The bound stays for a moment, and is as old as it is; nothing is tried over and over. One that looks for longer
     than anybody waits hangs, and is passed by."""
     monkeypatch.setattr(mysql_turn, "WAIT", 0)
-    monkeypatch.setattr(mysql_tracked, "SHOWS_HOLDER_AFTER", 0.0)
+    monkeypatch.setattr(mysql_bound, "SHOWS_HOLDER_AFTER", 0.0)
     make(family_db)
     with source(family_db) as reader, session(family_db) as writer:
         add(family_db, 1)
@@ -213,7 +213,7 @@ def test_a_turn_ends_with_its_look_however_that_ends(mariadb_db: str, monkeypatc
     with source(mariadb_db) as reader, session(mariadb_db, "select 1") as other:
         freshly(reader)
         assert other.exec_driver_sql(free).scalar_one() == 1
-        monkeypatch.setattr(mysql_tracked, "look", breaks)
+        monkeypatch.setattr(mysql_bound, "look", breaks)
         with pytest.raises(KeyboardInterrupt):
             wait_until(lambda: bool(other.exec_driver_sql("select 1").scalar() and reader.bound() is None), "a look")
         assert other.exec_driver_sql(free).scalar_one() == 1

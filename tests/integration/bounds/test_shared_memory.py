@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from poller.databases.samplers import ReadingConnection, Samplers, SharedSampler
+from poller.sources.mysql import bound as mysql_bound
 from poller.sources.mysql import look as mysql_look
 from poller.sources.mysql import look as mysql_turn
-from poller.sources.mysql import tracked as mysql_tracked
+from poller.sources.mysql.bound import Tracked
 from poller.sources.mysql.look import Sighting
-from poller.sources.mysql.tracked import Tracked
-from poller.sources.postgresql.samples import Observed
+from poller.sources.postgresql.bound import Observed
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 HERE = ReadingConnection("server", "", "app", "")
@@ -62,8 +62,8 @@ class MariaDb(PostgreSql):
 def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> PostgreSql:
     made: PostgreSql = request.param()
     if isinstance(made, MariaDb):
-        monkeypatch.setattr(mysql_tracked, "look", made.look)
-        monkeypatch.setattr(mysql_tracked, "APART", 0.0)
+        monkeypatch.setattr(mysql_bound, "look", made.look)
+        monkeypatch.setattr(mysql_bound, "APART", 0.0)
         monkeypatch.setattr(mysql_turn.TrackerTurns, "_ask", lambda *_: ("", mysql_turn.Turn.AT_ONCE))
         monkeypatch.setattr(mysql_turn, "_release", lambda *_: None)
     return made
@@ -143,11 +143,11 @@ def test_what_will_not_do_once_more_is_looked_for_anew(monkeypatch: pytest.Monke
         return server.look()
 
     turn = mysql_turn.Turn.AT_ONCE
-    monkeypatch.setattr(mysql_tracked, "look", look)
+    monkeypatch.setattr(mysql_bound, "look", look)
     monkeypatch.setattr(mysql_turn.TrackerTurns, "_ask", lambda *_: ("", turn))
     monkeypatch.setattr(mysql_turn, "_release", lambda *_: None)
     tracked: Any = server.tracker(())
-    monkeypatch.setattr(mysql_tracked, "APART", 60.0)
+    monkeypatch.setattr(mysql_bound, "APART", 60.0)
     monkeypatch.setattr("time.sleep", lambda _: None)
     assert tracked.take(connection, (), later=False).again
     assert looks == []
@@ -158,6 +158,6 @@ def test_what_will_not_do_once_more_is_looked_for_anew(monkeypatch: pytest.Monke
     connection = SimpleNamespace(exec_driver_sql=lambda _: clock)
     assert tracked.take(connection, (), later=True).oldest is None
     assert looks == [0.0]
-    monkeypatch.setattr(mysql_tracked, "APART", 0.0)
+    monkeypatch.setattr(mysql_bound, "APART", 0.0)
     kept = tracked.take(connection, (), later=False)
     assert (kept.oldest, kept.clock, kept.again) == (at(0), at(9), True)

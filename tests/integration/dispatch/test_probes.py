@@ -18,7 +18,7 @@ from poller.ports import Found
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource, learned
 from poller.sources.inspection import inspect_source
-from poller.sources.postgresql import samples as postgresql_samples
+from poller.sources.postgresql import bound as postgresql_bound
 from poller.stores import MemoryStore
 from poller.tick import result as results
 from tests.integration.bounds.tables import session
@@ -104,7 +104,7 @@ def test_rows_above_a_bound_that_is_held_are_told_from_none(
 ) -> None:
     """If the transaction began after the poller fell due, all rows of that moment were found."""
     monkeypatch.setattr(results, "HELD_FOR", 0.0)  # no test waits for a minute
-    monkeypatch.setattr(postgresql_samples, "SHOWS_HOLDER_AFTER", 0.0)
+    monkeypatch.setattr(postgresql_bound, "SHOWS_HOLDER_AFTER", 0.0)
     tables = Tables(postgres_db, ["t0"]).drained()
     question = replace(tables.question("t0"), waited=waited)
     with session(postgres_db, "begin", "select 1"):

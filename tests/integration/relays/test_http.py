@@ -15,7 +15,7 @@ import pytest
 
 from poller import Batch, ConfigError, Poller, load_app
 from poller.relays import relay
-from poller.relays.http_answers import wanted_pause
+from poller.relays.http import wanted_pause
 from poller.relays.messages import retry_later
 from poller.sources import SqlSource
 from poller.stores import MemoryStore

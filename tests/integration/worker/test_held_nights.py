@@ -17,7 +17,7 @@ from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
 from poller.sources import sampler as followed
 from poller.sources.postgresql import bound as postgresql
-from poller.sources.postgresql import samples as postgresql_samples
+from poller.sources.postgresql import bound as postgresql_bound
 from poller.stores import MemoryStore
 from poller.tick import result as results
 from tests.integration.bounds import tables as bounds
@@ -133,7 +133,7 @@ def test_rows_above_an_open_transaction_come_when_it_has_ended(
     postgres_db: str, cursor: dict[str, str], below: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "HELD_FOR", 0.0)  # no test waits for a minute
-    for module in (postgresql, postgresql_samples):
+    for module in (postgresql, postgresql_bound):
         monkeypatch.setattr(module, "SHOWS_HOLDER_AFTER", 0.05)
     with closing(Night(postgres_db, **cursor)) as night:
         poller = night.poller("exact")

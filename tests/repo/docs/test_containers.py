@@ -12,7 +12,7 @@ from pathlib import Path
 from poller.config import RunOptions
 from poller.worker import AliveFile, alive, replicas
 from poller.worker.loops import LEAST_LATE, MOST_LATE
-from poller_cli.output import digest
+from poller_cli.output import events
 from tests.repo.docs.blocks import ROOT, blocks
 
 PAGE = "docs/containers.md"
@@ -54,4 +54,4 @@ def test_the_pages_numbers_are_the_codes() -> None:
     assert f"at least {LEAST_LATE:.0f} seconds, at most a minute" in text
     assert MOST_LATE == 60
     assert f"replaces that file every {alive.EVERY:.0f} seconds" in text
-    assert f"with more than {digest.MANY} pollers" in text
+    assert f"with more than {events.MANY} pollers" in text

@@ -68,7 +68,7 @@ AZURE_RELAYS = {f"poller/relays/{name}.py" for name in ("account", "blob", "even
         ("azure.data", set()),
         ("boto3", set()),
         ("azure.identity", {"poller/entra.py"}),
-        ("azure.core", {"poller/dispatch/queues.py", "poller/entra.py", "poller/relays/http_tokens.py", *AZURE_RELAYS}),
+        ("azure.core", {"poller/dispatch/queues.py", "poller/entra.py", "poller/relays/http.py", *AZURE_RELAYS}),
         ("azure.servicebus", {"poller/relays/service_bus.py"}),
         ("azure.eventhub", {"poller/relays/event_hubs.py"}),
     ],

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from poller.relays import landing
-from poller.relays.landing import LandedFiles
-from poller.relays.landing_ledger import LandingEntry, needed
+from poller.relays.landing import LandedFiles, LandingEntry, needed
 from tests.resilience.relays.landing_world import World
 
 

@@ -10,7 +10,7 @@ import pytest
 from poller.errors import StoreUnavailable
 from poller.http import Request, looks
 from poller.http.page import detail_looks
-from poller.http.page.rendering import FOLDER
+from poller.http.page.pages import FOLDER
 from tests.support.dashboard import NOW, Shop, change, document, history, iso, poller
 
 SECRET = "c2VjcmV0c2VjcmV0c2VjcmV0"

@@ -11,7 +11,7 @@ import pytest
 from poller import ConfigError
 from poller.relays import relay
 from poller.relays.amqp import key_text
-from poller.relays.blob_paths import fault, folder
+from poller.relays.blob import fault, folder
 
 STORAGE = {"connection_env": "TARGET", "queue": "orders"}
 LAKE = {"connection_env": "TARGET", "container": "lake"}
