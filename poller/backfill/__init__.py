@@ -10,3 +10,37 @@ range and reads its rows. `documents` is what a document says of its backfill, `
 application, `changes` pauses and resumes them by name, `status` says where one stands, `survey` where pollers and their
 backfills do, and `watch` how fast they move.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from poller.backfill.changes import pause, resume
+    from poller.backfill.result import BackfillOutput
+    from poller.backfill.survey import Survey
+
+__all__ = [
+    "BackfillOutput",
+    "Survey",
+    "pause",
+    "resume",
+]
+
+_HOMES = {
+    "BackfillOutput": "result",
+    "Survey": "survey",
+    "pause": "changes",
+    "resume": "changes",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -49,3 +49,37 @@ Beside a tick: `redeliver` and `replay` hand over rows that are behind the check
 under a lease of their own (`errands`); `recheck` finds the former. `runner` starts ticks one at a time; `context` is
 what all share, `watches` what is known of the source from tick to tick, `result` what the caller gets.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from poller.tick.recheck import Recheck
+    from poller.tick.replay import Replay
+    from poller.tick.result import Outcome, TickResult
+
+__all__ = [
+    "Outcome",
+    "Recheck",
+    "Replay",
+    "TickResult",
+]
+
+_HOMES = {
+    "Outcome": "result",
+    "Recheck": "recheck",
+    "Replay": "replay",
+    "TickResult": "result",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -17,8 +17,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from poller import Batch
 from poller.errors import SourceError
 from poller.model.view import Condition, PollerView
-from poller.observability import Rechecked
-from poller.observability.otel import MetricsObserver
+from poller.observability import MetricsObserver, Rechecked
 from poller.stores import MemoryStore
 from scripts.docs_alerts import ALERTS
 from tests.support.telemetry import polled

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from poller.admin.health import Health, PollerHealth
+from poller.admin import Health, PollerHealth
 from poller.admin.status import ConditionOutput
 from poller.http import Endpoints, Hosts, Keys
 from poller.http.looks import SharedLook

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from poller import App, load_app
-from poller.admin.quarantine.listing import QuarantineOutput
+from poller.admin import QuarantineOutput
 from poller.http import HttpServer, Request, serve
 from poller.http.keys import ChangesKey
 from poller.http.sessions import Sessions

@@ -11,10 +11,8 @@ import pytest
 
 from poller import Batch
 from poller.config.relays import RELAYS
-from poller.relays import relay
-from poller.relays.event_hubs import EventHubsRelay, EventHubsSettings
+from poller.relays import EventHubsRelay, EventHubsSettings, ServiceBusRelay, ServiceBusSettings, relay
 from poller.relays.messages import message_id
-from poller.relays.service_bus import ServiceBusRelay, ServiceBusSettings
 from tests.integration.relays.endpoint import Endpoint
 from tests.integration.relays.lake import Lake, arrow_batch, parquet_of
 from tests.integration.relays.queues import Queue

@@ -14,7 +14,8 @@ from poller.model.cursor import Cursor
 from poller.model.timing import Timing
 from poller.observability import Rechecked, YieldedToOperator
 from poller.ports import Page
-from poller.tick.recheck import Recheck, look_back
+from poller.tick import Recheck
+from poller.tick.recheck import look_back
 from tests.integration.runner.fakes import InspectableTable, World, cursor_of, row
 from tests.integration.runner.wire import Wire, preceded
 from tests.support.operators import pause

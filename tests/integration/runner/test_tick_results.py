@@ -14,7 +14,7 @@ from poller.model.document import State
 from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickFinished
 from poller.ports import Bound, Lag
 from poller.stores import MemoryStore
-from poller.tick.result import Outcome
+from poller.tick import Outcome
 from tests.integration.runner.clockwork import MIDNIGHT
 from tests.integration.runner.fakes import TableGone, World, Worlds, add, cursor_of, raising, row, settled, stamp_of
 from tests.integration.runner.wire import Wire, preceded

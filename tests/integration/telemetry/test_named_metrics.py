@@ -13,10 +13,9 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from poller import Batch, TickResult, load_app
 from poller.errors import StoreUnavailable
-from poller.observability import LeaseTakenOver, TickFinished
+from poller.observability import LeaseTakenOver, MetricsObserver, TickFinished
 from poller.observability.events import BUSY_HERE
 from poller.observability.gauges import KEPT
-from poller.observability.otel import MetricsObserver
 from poller.stores import MemoryStore
 from tests.support.dispatching import APP, Shop
 from tests.support.telemetry import counted, of_poller, points, polled
