@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from poller.admin.change import Change, Preview
     from poller.admin.change_result import ChangeOutput
+    from poller.admin.changes import Changes
     from poller.admin.clone import clone_checkpoint
     from poller.admin.doctor import Checked
     from poller.admin.export import export_checkpoint
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from poller.admin.quarantine.waiting import WaitingRows
     from poller.admin.rebind import Rebind
     from poller.admin.refusals import Refused, WrongArgument
+    from poller.admin.request import ChangeOptions
     from poller.admin.resets import Reset
     from poller.admin.restore import Restore, find_checkpoint, read_checkpoint
     from poller.admin.status import PollerStatus
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Cancel",
     "Change",
+    "ChangeOptions",
     "ChangeOutput",
+    "Changes",
     "Checked",
     "Health",
     "HistoryOutput",
@@ -75,7 +79,9 @@ __all__ = [
 _HOMES = {
     "Cancel": "pausing",
     "Change": "change",
+    "ChangeOptions": "request",
     "ChangeOutput": "change_result",
+    "Changes": "changes",
     "Checked": "doctor",
     "Health": "health",
     "HistoryOutput": "history",

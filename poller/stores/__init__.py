@@ -14,11 +14,20 @@ if TYPE_CHECKING:
     from poller.stores.blob.store import BlobStore
     from poller.stores.cosmos.store import CosmosStore
     from poller.stores.memory import MemoryStore
+    from poller.stores.opening import open_store
     from poller.stores.s3.store import S3Store
     from poller.stores.sql.store import SqlStore
     from poller.stores.table.store import TableStore
 
-__all__ = ["BlobStore", "CosmosStore", "MemoryStore", "S3Store", "SqlStore", "TableStore"]
+__all__ = [
+    "BlobStore",
+    "CosmosStore",
+    "MemoryStore",
+    "S3Store",
+    "SqlStore",
+    "TableStore",
+    "open_store",
+]
 
 _HOMES = {
     "BlobStore": "blob.store",
@@ -27,6 +36,7 @@ _HOMES = {
     "S3Store": "s3.store",
     "SqlStore": "sql.store",
     "TableStore": "table.store",
+    "open_store": "opening",
 }
 
 

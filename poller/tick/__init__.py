@@ -56,11 +56,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from poller.tick.reader import KEPT_FOR
     from poller.tick.recheck import Recheck
     from poller.tick.replay import Replay
     from poller.tick.result import Outcome, TickResult
+    from poller.tick.watches import PENDING_CAP
 
 __all__ = [
+    "KEPT_FOR",
+    "PENDING_CAP",
     "Outcome",
     "Recheck",
     "Replay",
@@ -68,6 +72,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "KEPT_FOR": "reader",
+    "PENDING_CAP": "watches",
     "Outcome": "result",
     "Recheck": "recheck",
     "Replay": "replay",

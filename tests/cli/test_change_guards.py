@@ -13,9 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from poller import Batch, FingerprintMismatch, LeaseHeld, Poller, PollerError, load_app
-from poller.admin import ChangeOutput, Rebind, clone_checkpoint, find_checkpoint, read_foreign
-from poller.admin.changes import Changes
-from poller.admin.request import ChangeOptions
+from poller.admin import ChangeOptions, ChangeOutput, Changes, Rebind, clone_checkpoint, find_checkpoint, read_foreign
 from poller.backfill import BackfillOutput
 from poller.model.cursor import Cursor
 from poller.model.limits import LONGEST_REASON

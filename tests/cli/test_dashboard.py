@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 import pexpect
 
+from poller.http import ChangesKey
 from poller.http import Request as HttpRequest
-from poller.http.keys import ChangesKey
 from poller.http.sessions import Sessions
 from tests.cli.project import NOTING, Project, end
 from tests.support.http import Received, received, request

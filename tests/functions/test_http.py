@@ -13,8 +13,7 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from poller.http import Request
-from poller.http.keys import ChangesKey
+from poller.http import ChangesKey, Request
 from poller.http.sessions import Sessions
 from tests.functions import host
 from tests.functions.folder import Folder, add_rows

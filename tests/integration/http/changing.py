@@ -13,8 +13,7 @@ from typing import Any
 
 from poller import App, load_app
 from poller.admin import QuarantineOutput
-from poller.http import HttpServer, Request, serve
-from poller.http.keys import ChangesKey
+from poller.http import ChangesKey, HttpServer, Request, serve
 from poller.http.sessions import Sessions
 from poller.ports import Found, Runtime
 from poller.runtime import SystemRuntime

@@ -13,8 +13,7 @@ from poller.errors import StoreDenied, StoreError, StoreUnavailable
 from poller.model import row_ids
 from poller.model.cursor import Cursor
 from poller.ports import Found, Page
-from poller.tick import Replay
-from poller.tick.reader import KEPT_FOR
+from poller.tick import KEPT_FOR, Replay
 from poller.tick.replay import replay
 from tests.integration.runner.fakes import LONGEST_WAIT, World, Worlds, add, row, stamp_of
 from tests.integration.runner.laned import laned

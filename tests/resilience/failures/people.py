@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from poller import Handler
-from poller.admin import WaitingRows
+from poller.admin import ChangeOptions, WaitingRows
 from poller.admin.pausing import cancel
-from poller.admin.request import ChangeOptions
 from poller.config import PollerOptions
 from poller.errors import LeaseHeld, PollerError, StoreError, WriteConflict
 from poller.model import aside

@@ -14,6 +14,8 @@ import pytest
 
 from poller import ConfigError, Poller, PollerError
 from poller.admin import (
+    ChangeOptions,
+    Changes,
     Rebind,
     Refused,
     Restore,
@@ -24,8 +26,6 @@ from poller.admin import (
     read_checkpoint,
     read_foreign,
 )
-from poller.admin.changes import Changes
-from poller.admin.request import ChangeOptions
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription
 from poller.model.limits import HIGHEST_TOKEN
