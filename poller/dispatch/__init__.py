@@ -10,3 +10,33 @@ same to the next one, and `dispatch/{app}.json` which moments of the schedules w
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from poller.dispatch.result import DispatchOutput
+    from poller.dispatch.round import Dispatcher
+    from poller.dispatch.wiring import open_dispatcher
+
+__all__ = [
+    "DispatchOutput",
+    "Dispatcher",
+    "open_dispatcher",
+]
+
+_HOMES = {
+    "DispatchOutput": "result",
+    "Dispatcher": "round",
+    "open_dispatcher": "wiring",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 from azure.functions import QueueMessage
+from azure.storage.queue import QueueClient
 
-from poller.dispatch.messages import WorkMessage
-from poller.dispatch.queues import StorageQueue
 from poller.errors import ConfigError
 from poller.functions import UnsuccessfulTick
 from tests.functions import host
 from tests.functions.folder import Folder, add_rows
 from tests.functions.queue_app import write_host
 from tests.support.azurite import Azurite
+from tests.support.dispatching import work_message
 
 
 def queue_of(folder: Folder, azurite: Azurite) -> Any:
     """The SDK's client of the app's queue."""
     name = folder.defaults.rpartition('queue = "')[2].rstrip('"')
-    return StorageQueue.from_connection_string(azurite.connection_string_with_queues, name).work.client()
+    return QueueClient.from_connection_string(azurite.connection_string_with_queues, name)
 
 
 def texts(folder: Folder, azurite: Azurite) -> list[str]:
@@ -46,7 +46,7 @@ def work_on(worker: host.Worker, body: bytes) -> object:
 
 
 def message(poller: str, app: str = "shop") -> bytes:
-    return base64.b64decode(WorkMessage(app, poller, datetime.now(UTC)).encode())
+    return base64.b64decode(work_message(poller, datetime.now(UTC), app=app))
 
 
 def test_two_functions_however_many_pollers(queued: Folder) -> None:

@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import pytest
 
+from poller.dispatch import Dispatcher
 from poller.dispatch.messages import WorkMessage
-from poller.dispatch.round import RESEND, Dispatcher
+from poller.dispatch.round import RESEND
 from poller.errors import StoreUnavailable
 from poller.model import transitions
 from poller.runtime import SystemRuntime

@@ -7,17 +7,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 from poller import App, load_app
 from poller.admin import QuarantineOutput
-from poller.http import ChangesKey, HttpServer, Request, serve
-from poller.http.sessions import Sessions
-from poller.ports import Found, Runtime
+from poller.http import HttpServer, serve
+from poller.ports import Found
 from poller.runtime import SystemRuntime
-from tests.support.http import Received, request, send
+from tests.support.http import Received, request, send, session_of
 from tests.support.shop_folder import write_shop
 
 KEY = "the-key-for-changes-of-the-shop"
@@ -47,19 +47,21 @@ class Shop:
     def host(self) -> str:
         return f"localhost:{self.server.port}"
 
-    def opened(self, *, key: str = KEY, runtime: Runtime | None = None) -> dict[str, str]:
+    @cached_property
+    def page(self) -> dict[str, str]:
+        """The headers of the page that a person has open: it was loaded before the first change."""
+        return self.opened()
+
+    def opened(self) -> dict[str, str]:
         """The headers that a page's script sends with a change, for a session of its own."""
-        runtime = runtime or self.app.runtime
-        begun = Sessions(ChangesKey(key), runtime.utcnow).begin(
-            Request("GET", "/api/dashboard/orders", headers=(("host", self.host),))
-        )
+        page = send(self.server.port, request("/api/dashboard/orders", host=self.host, key=self.token))
+        assert page is not None
         return {
             "Host": self.host,
             "Content-Type": "application/json",
             "Origin": f"http://{self.host}",
-            "Cookie": begun.headers[0][1].partition(";")[0],
-            "x-poller-csrf": begun.token,
-            "Authorization": f"Bearer {key}",
+            **session_of(page.headers, page.body),
+            "Authorization": f"Bearer {KEY}",
             **({} if self.token is None else {"x-functions-key": self.token}),
         }
 
@@ -77,7 +79,7 @@ class Shop:
         path: str = "/api/dashboard/orders/changes",
     ) -> Received:
         """These bytes; `lines`: further headers."""
-        given: dict[str, str | None] = {**self.opened(), "Content-Length": str(len(body)), **(headers or {})}
+        given: dict[str, str | None] = {**self.page, "Content-Length": str(len(body)), **(headers or {})}
         head = [f"POST {path} HTTP/1.1", *(f"{k}: {v}" for k, v in given.items() if v is not None), *lines, "", ""]
         received = send(self.server.port, "\r\n".join(head).encode() + body, half_close=False)
         assert received is not None

@@ -150,20 +150,27 @@ def test_a_body_counts_only_after_all_that_the_headers_say(there: Shop) -> None:
 @pytest.mark.parametrize("name", ["nobody", "ORDERS", "orders%00", "..", "orders/changes"])
 def test_a_name_that_is_none_is_404_before_anything_is_read(name: str, there: Shop) -> None:
     body = json.dumps({"change": "pause", "name": name, "by": "ana"}).encode()
+    assert there.page
 
     with patch.object(type(there.app.store), "read", side_effect=AssertionError):
         assert there.post(body, path=f"/api/dashboard/{name}/changes").status == 404
 
 
-def test_a_token_of_another_session_or_time_or_key_is_refused(there: Shop) -> None:
-    ours, later, other = there.opened(), Clock(), "another-key-for-changes-of-somebody"
-    before = there.document()
-    for headers in (
-        {"Cookie": there.opened()["Cookie"], "x-poller-csrf": ours["x-poller-csrf"]},
-        {**there.opened(runtime=later)},
-        {**there.opened(key=other), "Authorization": f"Bearer {KEY}"},
-    ):
-        assert there.change("pause", headers=dict(headers)).status == 403
+def session(of: Shop) -> dict[str, str | None]:
+    """Of a page that this server has just served."""
+    headers = of.opened()
+    return {name: headers[name] for name in ("Cookie", "x-poller-csrf")}
+
+
+def test_a_token_of_another_session_or_time_or_key_is_refused(there: Shop, tmp_path: Path) -> None:
+    before, other = there.document(), "another-key-for-changes-of-somebody"
+    with shop(tmp_path / "then", token=TOKEN, runtime=Clock()) as then:
+        at_another_time = session(then)
+    with shop(tmp_path / "theirs", token=TOKEN, changes_key=other) as theirs:
+        of_another_key = session(theirs)
+    for headers in ({**session(there), "Cookie": session(there)["Cookie"]}, at_another_time, of_another_key):
+        assert there.change("pause", headers=headers).status == 403
+    assert there.change("pause", headers={**session(there)}).status == 409
     assert there.document() == before
 
 

@@ -146,7 +146,7 @@ def test_an_observer_that_raises_stops_no_tick_and_no_other(worlds: Worlds) -> N
     def broken(event: object) -> None:
         raise RuntimeError("the monitoring is down")
 
-    world.worker.context.emit._observers = (broken, *world.worker.context.emit._observers)
+    world.worker._runner.context.emit._observers = (broken, *world.worker._runner.context.emit._observers)
     assert world.tick().outcome == "delivered"
     assert "batch_committed" in world.names()
 
