@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from poller.admin.capture import TableCapture
     from poller.admin.change import Change, Preview
     from poller.admin.change_result import ChangeOutput
     from poller.admin.changes import Changes
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from poller.admin.import_azure_functions_db import Import, read_foreign
     from poller.admin.pausing import Cancel, Pause, Resume
     from poller.admin.peek import Peek
+    from poller.admin.prune import TablePrune
     from poller.admin.quarantine.listing import QuarantineOutput
     from poller.admin.quarantine.replay import QuarantineReplayOutput
     from poller.admin.quarantine.waiting import WaitingRows
@@ -66,6 +68,8 @@ __all__ = [
     "Reset",
     "Restore",
     "Resume",
+    "TableCapture",
+    "TablePrune",
     "WaitingRows",
     "WrongArgument",
     "clone_checkpoint",
@@ -98,6 +102,8 @@ _HOMES = {
     "Reset": "resets",
     "Restore": "restore",
     "Resume": "pausing",
+    "TableCapture": "capture",
+    "TablePrune": "prune",
     "WaitingRows": "quarantine.waiting",
     "WrongArgument": "refusals",
     "clone_checkpoint": "clone",
