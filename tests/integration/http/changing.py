@@ -53,14 +53,14 @@ class Shop:
         return self.opened()
 
     def opened(self) -> dict[str, str]:
-        """The headers that a page's script sends with a change, for a session of its own."""
+        """The headers that a page's script sends with a change, for a session of its own, if changes are offered."""
         page = send(self.server.port, request("/api/dashboard/orders", host=self.host, key=self.token))
         assert page is not None
         return {
             "Host": self.host,
             "Content-Type": "application/json",
             "Origin": f"http://{self.host}",
-            **session_of(page.headers, page.body),
+            **(session_of(page.headers, page.body) if "set-cookie" in page.headers else {}),
             "Authorization": f"Bearer {KEY}",
             **({} if self.token is None else {"x-functions-key": self.token}),
         }

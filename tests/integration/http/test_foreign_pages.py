@@ -12,6 +12,9 @@ from unittest.mock import patch
 
 import pytest
 
+from poller import load_app
+from poller.http import serve
+from poller.runtime import SystemRuntime
 from tests.integration.http.changing import KEY, Shop, shop
 from tests.support.http import SECURITY, TOKEN, received, request, send
 from tests.support.quarantine import Clock
@@ -156,21 +159,24 @@ def test_a_name_that_is_none_is_404_before_anything_is_read(name: str, there: Sh
         assert there.post(body, path=f"/api/dashboard/{name}/changes").status == 404
 
 
-def session(of: Shop) -> dict[str, str | None]:
-    """Of a page that this server has just served."""
-    headers = of.opened()
+def session_elsewhere(there: Shop, *, key: str = KEY, runtime: SystemRuntime | None = None) -> dict[str, str | None]:
+    """Of a page of the same poller, from another instance."""
+    with (
+        load_app(there.folder / "poller.toml", {}, observers=[], runtime=runtime) as app,
+        serve(app, "0", environ={"POLLER_HTTP_TOKEN": TOKEN}, changes_key=key) as server,
+    ):
+        headers = Shop(there.folder, app, server, TOKEN).opened()
     return {name: headers[name] for name in ("Cookie", "x-poller-csrf")}
 
 
-def test_a_token_of_another_session_or_time_or_key_is_refused(there: Shop, tmp_path: Path) -> None:
-    before, other = there.document(), "another-key-for-changes-of-somebody"
-    with shop(tmp_path / "then", token=TOKEN, runtime=Clock()) as then:
-        at_another_time = session(then)
-    with shop(tmp_path / "theirs", token=TOKEN, changes_key=other) as theirs:
-        of_another_key = session(theirs)
-    for headers in ({**session(there), "Cookie": session(there)["Cookie"]}, at_another_time, of_another_key):
-        assert there.change("pause", headers=headers).status == 403
-    assert there.change("pause", headers={**session(there)}).status == 409
+def test_a_token_of_another_session_or_time_or_key_is_refused(there: Shop) -> None:
+    before, ours = there.document(), there.opened()
+    for headers in (
+        {"Cookie": there.opened()["Cookie"], "x-poller-csrf": ours["x-poller-csrf"]},
+        session_elsewhere(there, runtime=Clock()),
+        session_elsewhere(there, key="another-key-for-changes-of-somebody"),
+    ):
+        assert there.change("pause", headers=dict(headers)).status == 403
     assert there.document() == before
 
 
