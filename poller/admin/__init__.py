@@ -14,6 +14,8 @@ says how it is asked for, a `conversation` shows it and asks, and a `change_resu
 Beneath them `editor` writes: a backup first, one compare-and-swap, an audit record; `recovery` does so where no
 document can be read. `effects` says what a moved checkpoint does to rows, `cursors` whether a cursor fits a source,
 and `refusals` are the errors of changes that are not made.
+
+The names of the package are what programs use of it (docs/python.md); each is imported when it is first used.
 """
 
 from __future__ import annotations

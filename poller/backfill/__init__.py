@@ -9,6 +9,8 @@ can be found, paused and resumed by its name; when every row was delivered, that
 range and reads its rows. `documents` is what a document says of its backfill, `listing` finds the backfills of an
 application, `changes` pauses and resumes them by name, `status` says where one stands, `survey` where pollers and their
 backfills do, and `watch` how fast they move.
+
+The names of the package are what programs use of it (docs/python.md); each is imported when it is first used.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ one message. The function that takes the message (`work`) does one tick of that 
 Nothing depends on a message. A duplicate finds the lease held; a lost one is sent again after five minutes; one that
 came too late costs a conditional GET and a query. A dispatcher that stops loses no row: documents and databases say the
 same to the next one, and `dispatch/{app}.json` which moments of the schedules were looked at.
+
+    open_dispatcher(app, os.environ).round()    # what `poller dispatch --once` does
 """
 
 from __future__ import annotations

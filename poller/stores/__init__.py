@@ -3,6 +3,7 @@
 `BlobStore` is Azure Blob Storage, `TableStore` Azure Table Storage, both also Azurite; `CosmosStore` Azure Cosmos DB,
 `S3Store` a bucket of Amazon S3, `SqlStore` any database that SQLAlchemy knows, `MemoryStore` this process. Each is
 imported on first use, so that a poller on SQLite does not load Azure's SDK, nor one on Azure a database driver.
+`open_store` opens the one that the table `[state]` of `poller.toml` names.
 """
 
 from __future__ import annotations

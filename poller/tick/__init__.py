@@ -39,7 +39,7 @@ after the one that lists them no more.
 goes on; the reader's reads one page ahead; each of several lanes' calls the handler; the heartbeat's renews the lease.
 
 **Promised.** A row is passed only once it is done, or the document lists it and its record is written. No row is
-handed over more than `reader.KEPT_FOR` after it was read. Rows of one ordering key come in order. What fails in one
+handed over more than `KEPT_FOR` after it was read. Rows of one ordering key come in order. What fails in one
 lane is retried from the checkpoint on, alone.
 
 **Not promised.** A call whose PUT did not land comes again, and so do up to `max_uncommitted` batches. Rows of
@@ -48,6 +48,8 @@ different ordering keys may overtake each other in lanes.
 Beside a tick: `redeliver` and `replay` hand over rows that are behind the checkpoint or were set aside, as errands
 under a lease of their own (`errands`); `recheck` finds the former. `runner` starts ticks one at a time; `context` is
 what all share, `watches` what is known of the source from tick to tick, `result` what the caller gets.
+
+The names of the package are what `Poller` takes and returns, and the limits that docs state.
 """
 
 from __future__ import annotations
