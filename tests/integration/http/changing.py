@@ -18,6 +18,7 @@ from poller.http import HttpServer, serve
 from poller.ports import Found
 from poller.runtime import SystemRuntime
 from tests.support.http import Received, request, send, session_of
+from tests.support.services import wait_until
 from tests.support.shop_folder import write_shop
 
 KEY = "the-key-for-changes-of-the-shop"
@@ -54,7 +55,15 @@ class Shop:
 
     def opened(self) -> dict[str, str]:
         """The headers that a page's script sends with a change, for a session of its own, if changes are offered."""
-        page = send(self.server.port, request("/api/dashboard/orders", host=self.host, key=self.token))
+        answers: list[Received | None] = []
+
+        def loaded() -> bool:
+            """On a busy machine the first look may take too long: then a person loads the page again."""
+            answers.append(send(self.server.port, request("/api/dashboard/orders", host=self.host, key=self.token)))
+            return answers[-1] is not None and answers[-1].status == 200
+
+        wait_until(loaded, "the page")
+        page = answers[-1]
         assert page is not None
         return {
             "Host": self.host,
