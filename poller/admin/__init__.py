@@ -14,4 +14,114 @@ says how it is asked for, a `conversation` shows it and asks, and a `change_resu
 Beneath them `editor` writes: a backup first, one compare-and-swap, an audit record; `recovery` does so where no
 document can be read. `effects` says what a moved checkpoint does to rows, `cursors` whether a cursor fits a source,
 and `refusals` are the errors of changes that are not made.
+
+The names of the package are what programs use of it (docs/python.md); each is imported when it is first used.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from poller.admin.capture import TableCapture
+    from poller.admin.change import Change, Preview
+    from poller.admin.change_result import ChangeOutput
+    from poller.admin.changes import Changes
+    from poller.admin.clone import clone_checkpoint
+    from poller.admin.doctor import Checked
+    from poller.admin.export import export_checkpoint
+    from poller.admin.health import Health, PollerHealth
+    from poller.admin.history import HistoryOutput
+    from poller.admin.import_azure_functions_db import Import, read_foreign
+    from poller.admin.pausing import Cancel, Pause, Resume
+    from poller.admin.peek import Peek
+    from poller.admin.prune import TablePrune
+    from poller.admin.quarantine.listing import QuarantineOutput
+    from poller.admin.quarantine.replay import QuarantineReplayOutput
+    from poller.admin.quarantine.waiting import WaitingRows
+    from poller.admin.rebind import Rebind
+    from poller.admin.refusals import Refused, WrongArgument
+    from poller.admin.request import ChangeOptions
+    from poller.admin.resets import Reset
+    from poller.admin.restore import Restore, find_checkpoint, read_checkpoint
+    from poller.admin.status import PollerStatus
+    from poller.admin.undo import undo_of
+
+__all__ = [
+    "Cancel",
+    "Change",
+    "ChangeOptions",
+    "ChangeOutput",
+    "Changes",
+    "Checked",
+    "Health",
+    "HistoryOutput",
+    "Import",
+    "Pause",
+    "Peek",
+    "PollerHealth",
+    "PollerStatus",
+    "Preview",
+    "QuarantineOutput",
+    "QuarantineReplayOutput",
+    "Rebind",
+    "Refused",
+    "Reset",
+    "Restore",
+    "Resume",
+    "TableCapture",
+    "TablePrune",
+    "WaitingRows",
+    "WrongArgument",
+    "clone_checkpoint",
+    "export_checkpoint",
+    "find_checkpoint",
+    "read_checkpoint",
+    "read_foreign",
+    "undo_of",
+]
+
+_HOMES = {
+    "Cancel": "pausing",
+    "Change": "change",
+    "ChangeOptions": "request",
+    "ChangeOutput": "change_result",
+    "Changes": "changes",
+    "Checked": "doctor",
+    "Health": "health",
+    "HistoryOutput": "history",
+    "Import": "import_azure_functions_db",
+    "Pause": "pausing",
+    "Peek": "peek",
+    "PollerHealth": "health",
+    "PollerStatus": "status",
+    "Preview": "change",
+    "QuarantineOutput": "quarantine.listing",
+    "QuarantineReplayOutput": "quarantine.replay",
+    "Rebind": "rebind",
+    "Refused": "refusals",
+    "Reset": "resets",
+    "Restore": "restore",
+    "Resume": "pausing",
+    "TableCapture": "capture",
+    "TablePrune": "prune",
+    "WaitingRows": "quarantine.waiting",
+    "WrongArgument": "refusals",
+    "clone_checkpoint": "clone",
+    "export_checkpoint": "export",
+    "find_checkpoint": "restore",
+    "read_checkpoint": "restore",
+    "read_foreign": "import_azure_functions_db",
+    "undo_of": "undo",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -9,4 +9,40 @@ can be found, paused and resumed by its name; when every row was delivered, that
 range and reads its rows. `documents` is what a document says of its backfill, `listing` finds the backfills of an
 application, `changes` pauses and resumes them by name, `status` says where one stands, `survey` where pollers and their
 backfills do, and `watch` how fast they move.
+
+The names of the package are what programs use of it (docs/python.md); each is imported when it is first used.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from poller.backfill.changes import pause, resume
+    from poller.backfill.result import BackfillOutput
+    from poller.backfill.survey import Survey
+
+__all__ = [
+    "BackfillOutput",
+    "Survey",
+    "pause",
+    "resume",
+]
+
+_HOMES = {
+    "BackfillOutput": "result",
+    "Survey": "survey",
+    "pause": "changes",
+    "resume": "changes",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

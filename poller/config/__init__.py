@@ -14,15 +14,18 @@ from poller.config.tables import (
     SourceConfig,
     StateOptions,
 )
+from poller.config.types import BoundChoice, Size
 
 __all__ = [
     "AppConfig",
+    "BoundChoice",
     "FunctionsOptions",
     "PollerConfig",
     "PollerKeywords",
     "PollerOptions",
     "PruneOptions",
     "RunOptions",
+    "Size",
     "SourceConfig",
     "SourceKeywords",
     "SourceOptions",

@@ -7,6 +7,38 @@ one message. The function that takes the message (`work`) does one tick of that 
 Nothing depends on a message. A duplicate finds the lease held; a lost one is sent again after five minutes; one that
 came too late costs a conditional GET and a query. A dispatcher that stops loses no row: documents and databases say the
 same to the next one, and `dispatch/{app}.json` which moments of the schedules were looked at.
+
+    open_dispatcher(app, os.environ).round()    # what `poller dispatch --once` does
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from poller.dispatch.result import DispatchOutput
+    from poller.dispatch.round import Dispatcher
+    from poller.dispatch.wiring import open_dispatcher
+
+__all__ = [
+    "DispatchOutput",
+    "Dispatcher",
+    "open_dispatcher",
+]
+
+_HOMES = {
+    "DispatchOutput": "result",
+    "Dispatcher": "round",
+    "open_dispatcher": "wiring",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -3,4 +3,44 @@
 `batch` is what it gets, `load` finds it, `call` runs it; `subprocess` runs it in a child process, and `messages` cross
 between the two. `reports` is what it can say, `result` what a call came to; `traces` keeps its failures
 and its output from doing harm.
+
+The names of the package are those that a handler and its caller meet.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from poller.handler.batch import Batch, Standing
+    from poller.handler.call import Handler, HandlerFailure
+    from poller.handler.reports import Reject, RetryLater
+
+__all__ = [
+    "Batch",
+    "Handler",
+    "HandlerFailure",
+    "Reject",
+    "RetryLater",
+    "Standing",
+]
+
+_HOMES = {
+    "Batch": "batch",
+    "Handler": "call",
+    "HandlerFailure": "call",
+    "Reject": "reports",
+    "RetryLater": "reports",
+    "Standing": "batch",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -36,7 +36,7 @@ from __future__ import annotations
 from poller.http.addresses import read_address
 from poller.http.endpoints import ROUTES, Endpoints, Route
 from poller.http.hosts import Hosts
-from poller.http.keys import Keys
+from poller.http.keys import ChangesKey, Keys
 from poller.http.messages import Answer, Request
 from poller.http.server import CallerLimits, HttpServer
 from poller.http.serving import endpoints_of, serve
@@ -45,6 +45,7 @@ __all__ = [
     "ROUTES",
     "Answer",
     "CallerLimits",
+    "ChangesKey",
     "Endpoints",
     "Hosts",
     "HttpServer",

@@ -39,7 +39,7 @@ after the one that lists them no more.
 goes on; the reader's reads one page ahead; each of several lanes' calls the handler; the heartbeat's renews the lease.
 
 **Promised.** A row is passed only once it is done, or the document lists it and its record is written. No row is
-handed over more than `reader.KEPT_FOR` after it was read. Rows of one ordering key come in order. What fails in one
+handed over more than `KEPT_FOR` after it was read. Rows of one ordering key come in order. What fails in one
 lane is retried from the checkpoint on, alone.
 
 **Not promised.** A call whose PUT did not land comes again, and so do up to `max_uncommitted` batches. Rows of
@@ -48,4 +48,46 @@ different ordering keys may overtake each other in lanes.
 Beside a tick: `redeliver` and `replay` hand over rows that are behind the checkpoint or were set aside, as errands
 under a lease of their own (`errands`); `recheck` finds the former. `runner` starts ticks one at a time; `context` is
 what all share, `watches` what is known of the source from tick to tick, `result` what the caller gets.
+
+The names of the package are what `Poller` takes and returns, and the limits that docs state.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from poller.tick.reader import KEPT_FOR
+    from poller.tick.recheck import Recheck
+    from poller.tick.replay import Replay
+    from poller.tick.result import Outcome, TickResult
+    from poller.tick.watches import PENDING_CAP
+
+__all__ = [
+    "KEPT_FOR",
+    "PENDING_CAP",
+    "Outcome",
+    "Recheck",
+    "Replay",
+    "TickResult",
+]
+
+_HOMES = {
+    "KEPT_FOR": "reader",
+    "PENDING_CAP": "watches",
+    "Outcome": "result",
+    "Recheck": "recheck",
+    "Replay": "replay",
+    "TickResult": "result",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -14,10 +14,8 @@ from typing import Any
 
 import pytest
 
-from poller.journal.quarantine.reader import RecordReader
 from poller.model.document import State, WaitingRow, decode
-from poller.model.timing import Timing
-from poller.runtime import SystemRuntime
+from poller.ports import Found
 from tests.cli.crashes import Embedded, OnAzurite, Place
 from tests.cli.forge import Forge
 from tests.cli.project import Project
@@ -193,14 +191,11 @@ class Life:
 
     def listed(self, entries: tuple[WaitingRow, ...]) -> set[int]:
         """The rows of these entries, as their records hold them."""
-        reader = RecordReader(
-            self.place.store, app_name="shop", poller_name="orders", runtime=SystemRuntime(), timing=Timing(60, 15)
-        )
         found = []
         for entry in entries:
-            record = reader.read(entry.id)
-            assert record is not None, f"there is no record of {entry}"
-            row = record.values()
+            kept = self.place.store.read(f"quarantine/shop/orders/{entry.id}.json")
+            assert isinstance(kept, Found), f"there is no record of {entry}"
+            row = json.loads(kept.body)["row"]
             assert row["customer"] == CUSTOMERS.get(row["id"], "z")
             found.append(row["id"])
         assert len(found) == len(set(found)), f"a row is listed twice: {found}"

@@ -13,14 +13,8 @@ from unittest.mock import patch
 import pytest
 
 from poller import Batch, FingerprintMismatch, LeaseHeld, Poller, PollerError, load_app
-from poller.admin.change_result import ChangeOutput
-from poller.admin.changes import Changes
-from poller.admin.clone import clone_checkpoint
-from poller.admin.import_azure_functions_db import read_foreign
-from poller.admin.rebind import Rebind
-from poller.admin.request import ChangeOptions
-from poller.admin.restore import find_checkpoint
-from poller.backfill.result import BackfillOutput
+from poller.admin import ChangeOptions, ChangeOutput, Changes, Rebind, clone_checkpoint, find_checkpoint, read_foreign
+from poller.backfill import BackfillOutput
 from poller.model.cursor import Cursor
 from poller.model.limits import LONGEST_REASON
 from tests.cli.console import Console, again, at_work, changed, ran

@@ -7,15 +7,11 @@ import os
 import signal
 import socket
 import subprocess
-from datetime import UTC, datetime
 
 import pexpect
 
-from poller.http import Request as HttpRequest
-from poller.http.keys import ChangesKey
-from poller.http.sessions import Sessions
 from tests.cli.project import NOTING, Project, end
-from tests.support.http import Received, received, request
+from tests.support.http import Received, received, request, session_of
 from tests.support.schemas import validator
 
 
@@ -63,14 +59,12 @@ def test_a_terminal_shows_a_key_for_changes_of_this_run(project: Project) -> Non
     terminal.expect(r"The key for changes, until this ends: (\S{43})\r?\n")
     key = str(terminal.match[1])
     body = json.dumps({"change": "pause", "name": "orders", "by": "ana"})
-    page = HttpRequest("GET", "/api/dashboard/orders", headers=(("host", "localhost"),))
-    begun = Sessions(ChangesKey(key), lambda: datetime.now(UTC)).begin(page)
+    page = ask(port, "/api/dashboard/orders")
     lines = [
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
         f"Origin: http://127.0.0.1:{port}",
-        f"Cookie: {begun.headers[0][1].partition(';')[0]}",
-        f"x-poller-csrf: {begun.token}",
+        *(f"{name}: {value}" for name, value in session_of(page.headers, page.body).items()),
         f"Authorization: Bearer {key}",
     ]
     asked = request("/api/dashboard/orders/changes", *lines, method="POST", host=f"127.0.0.1:{port}")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from azure.storage.queue import QueueClient
 
-from poller.dispatch.queues import StorageQueue
 from poller_cli.main import execute
 from tests.functions.folder import add_rows
 from tests.support.azurite import ACCOUNT, Azurite
@@ -49,7 +49,7 @@ def project(tmp_path: Path, azurite: Azurite, container: str, monkeypatch: pytes
 
 def messages(azurite: Azurite, container: str) -> list[dict[str, Any]]:
     name = f"q{container.removeprefix('test-')}"
-    client = StorageQueue.from_connection_string(azurite.connection_string_with_queues, name).work.client()
+    client = QueueClient.from_connection_string(azurite.connection_string_with_queues, name)
     return [json.loads(base64.b64decode(one.content)) for one in client.receive_messages()]
 
 

@@ -7,7 +7,8 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller.tick.result import SUCCESSES, Outcome
+from poller.tick import Outcome
+from poller.tick.result import SUCCESSES
 from poller_cli import exits
 
 

@@ -13,8 +13,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from poller import Batch, Poller
 from poller.errors import ConfigError
-from poller.observability import LateRows, PollerEvent, Rechecked
-from poller.observability.otel import MetricsObserver
+from poller.observability import LateRows, MetricsObserver, PollerEvent, Rechecked
 from poller.stores import BlobStore, MemoryStore
 from tests.cli.databases import configure
 from tests.cli.project import NOTING, Project, end

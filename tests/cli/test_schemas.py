@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from poller import TickResult
 from poller.ports import Bound
-from poller.tick.result import Outcome
+from poller.tick import Outcome
 from tests.cli.console import Console
 from tests.cli.project import NOTING, Project
 from tests.support.cases import each

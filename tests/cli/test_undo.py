@@ -10,10 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from poller import load_app
-from poller.admin.change import Preview
-from poller.admin.changes import Changes
-from poller.admin.refusals import Refused, WrongArgument
-from poller.admin.undo import undo_of
+from poller.admin import Changes, Preview, Refused, WrongArgument, undo_of
 from tests.cli.console import Console, again, at_work, changed, deleted, exported, ran
 from tests.cli.project import Project
 from tests.support.cases import each

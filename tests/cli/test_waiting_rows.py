@@ -10,9 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from poller import load_app
-from poller.admin.changes import Changes
-from poller.admin.rebind import Rebind
-from poller.admin.refusals import Refused
+from poller.admin import Changes, Rebind, Refused
 from tests.cli.console import Console, again, changed, deleted, ran, write
 from tests.cli.project import Project
 from tests.support.cases import each

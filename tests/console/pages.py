@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from poller_cli.help import CHANGES
 from poller_cli.main import build
 
 SCREENS = Path(__file__).parent / "screens"
@@ -20,7 +19,7 @@ def commands(group: Any, *words: str) -> Iterator[tuple[str, ...]]:
 
 
 COMMANDS = list(commands(build()))
-PAGES = [*COMMANDS, (CHANGES,)]
+PAGES = [*COMMANDS, ("changes",)]
 """Each page that `poller help` has."""
 
 

@@ -11,10 +11,7 @@ from typing import Any
 import pytest
 
 from poller import App, load_app
-from poller.http.hosts import Hosts
-from poller.http.keys import Keys
-from poller.http.messages import Request
-from poller.http.serving import endpoints_of
+from poller.http import Hosts, Keys, Request, endpoints_of
 from poller.model.view import TABLE, title
 from tests.console.conditions import SHOPS
 from tests.console.pages import SCREENS

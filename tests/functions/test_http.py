@@ -7,18 +7,14 @@ import json
 import threading
 import typing
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any
 
 import azure.functions as func
 import pytest
 
-from poller.http import Request
-from poller.http.keys import ChangesKey
-from poller.http.sessions import Sessions
 from tests.functions import host
 from tests.functions.folder import Folder, add_rows
-from tests.support.http import SECURITY
+from tests.support.http import SECURITY, session_of
 from tests.support.schemas import validator
 from tests.support.services import wait_until
 
@@ -301,13 +297,14 @@ def test_a_page_of_another_instance_may_change_and_no_other(served: Folder, monk
     monkeypatch.setenv("POLLER_HTTP_CHANGES_KEY", CHANGES)
     worker = served.worker()
     worker.invoke("orders")
-    page = Request("GET", "/api/dashboard/orders", headers=(("host", SITE),))
-    begun = Sessions(ChangesKey(CHANGES), lambda: datetime.now(UTC)).begin(page)
+    url, route = "/api/dashboard/orders", {"name": "orders"}
+    _, given, page = ask(served.worker(), "poller_dashboard_poller", url=url, route=route)
+    session = session_of(given, page)
     headers = {
         "content-type": "application/json",
         "origin": f"https://{SITE}",
-        "cookie": begun.headers[0][1].partition(";")[0],
-        "x-poller-csrf": begun.token,
+        "cookie": session["Cookie"],
+        "x-poller-csrf": session["x-poller-csrf"],
         "authorization": f"Bearer {CHANGES}",
         "x-forwarded-for": "10.0.0.7",
     }

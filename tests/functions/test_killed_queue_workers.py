@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from poller import load_app
-from poller.dispatch.round import Dispatcher
-from poller.dispatch.wiring import open_dispatcher
+from poller.dispatch import Dispatcher, open_dispatcher
 from tests.functions.folder import Folder, add_rows
 from tests.support.azurite import Azurite
 from tests.support.queue_host import QueueHost

@@ -11,8 +11,7 @@ import azure.functions as func
 import pytest
 
 from poller import Batch, Poller
-from poller.functions import on_timer
-from poller.functions.outcome import UnsuccessfulTick
+from poller.functions import UnsuccessfulTick, on_timer
 from poller.stores import MemoryStore
 from tests.functions import host
 from tests.integration.runner.fakes import Table, row

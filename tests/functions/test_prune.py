@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from poller.admin.refusals import Refused
+from poller.admin import Refused
 from tests.functions import host
 from tests.functions.folder import Folder
 from tests.integration.sources.tables import execute

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,21 +11,21 @@ from typing import Any
 
 import pytest
 from azure.functions import QueueMessage
+from azure.storage.queue import QueueClient
 
-from poller.dispatch.messages import WorkMessage
-from poller.dispatch.queues import StorageQueue
 from poller.errors import ConfigError
 from poller.functions import UnsuccessfulTick
 from tests.functions import host
 from tests.functions.folder import Folder, add_rows
 from tests.functions.queue_app import write_host
 from tests.support.azurite import Azurite
+from tests.support.dispatching import work_message
 
 
 def queue_of(folder: Folder, azurite: Azurite) -> Any:
     """The SDK's client of the app's queue."""
     name = folder.defaults.rpartition('queue = "')[2].rstrip('"')
-    return StorageQueue.from_connection_string(azurite.connection_string_with_queues, name).work.client()
+    return QueueClient.from_connection_string(azurite.connection_string_with_queues, name)
 
 
 def texts(folder: Folder, azurite: Azurite) -> list[str]:
@@ -46,7 +45,7 @@ def work_on(worker: host.Worker, body: bytes) -> object:
 
 
 def message(poller: str, app: str = "shop") -> bytes:
-    return base64.b64decode(WorkMessage(app, poller, datetime.now(UTC)).encode())
+    return base64.b64decode(work_message(poller, datetime.now(UTC), app=app))
 
 
 def test_two_functions_however_many_pollers(queued: Folder) -> None:
@@ -292,16 +291,17 @@ def test_the_mode_changes_nothing_in_a_document(queued: Folder, azurite: Azurite
 
 
 def test_check_says_what_the_queue_mode_lacks(queued: Folder, capsys: pytest.CaptureFixture[str]) -> None:
-    from poller import load_app
-    from poller.dispatch.wiring import findings
     from poller_cli.main import execute
 
     file = str(queued.write())
-    with load_app(file) as app:
-        assert [one.severity for one in findings(app, os.environ)] == ["ok"]
+
+    def checked() -> list[dict[str, str]]:
+        execute(["-c", file, "check", "orders", "--json"])
+        said = json.loads(capsys.readouterr().out)["pollers"][0]["findings"]
+        return [one for one in said if one["check"] == "functions"]
+
+    assert [one["severity"] for one in checked()] == ["ok"]
     write_host(queued, extensionBundle=None)
-    assert execute(["-c", file, "check", "orders", "--json"]) == 1
-    said = json.loads(capsys.readouterr().out)["pollers"][0]["findings"]
-    (found,) = [one for one in said if one["check"] == "functions"]
+    (found,) = checked()
     assert found["severity"] == "error"
     assert "extensionBundle" in found["message"]

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from poller.dispatch.messages import WorkMessage
 from tests.functions.folder import REPOSITORY, Folder, add_rows
+from tests.support.dispatching import work_message
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("azure_functions_runtime") is None,
@@ -94,7 +94,7 @@ def test_worker_delivers_what_a_work_message_names(queued: Folder) -> None:
     (queued.path / "handlers.py").write_text(
         "def on_orders(batch):\n    with open('seen', 'a') as file:\n        file.write(f'{len(batch)} ')\n"
     )
-    message = WorkMessage("shop", "orders", datetime.now(UTC)).encode()
+    message = work_message("orders", datetime.now(UTC))
 
     result = _work(queued, "dispatch", *[f"work={b64decode(message).decode()}"] * 2, "work={}")
 

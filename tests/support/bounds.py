@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from poller.config.types import BoundChoice
+from poller.config import BoundChoice
 
 KINDS: dict[str, BoundChoice] = {"observed-strict": "strict", "heuristic": "delay"}
 """The option by the kind of bound, where they differ."""

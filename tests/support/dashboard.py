@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from poller.admin import Health, PollerStatus
 from poller.admin.failing import FailingOutput
-from poller.admin.health import Health, worst_first
-from poller.admin.status import LeaseOutput, PollerStatus
+from poller.admin.health import worst_first
+from poller.admin.status import LeaseOutput
 from poller.admin.wired import WithoutSource
 from poller.config import PollerOptions
 from poller.http import Endpoints, Hosts, Keys

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from poller import Batch, Poller
+from poller.dispatch import Dispatcher, DispatchOutput
 from poller.dispatch.messages import WorkMessage
 from poller.dispatch.probes import Answer, DatabaseProber, Prober
 from poller.dispatch.queues import Queue
-from poller.dispatch.result import DispatchOutput
-from poller.dispatch.round import Dispatcher, Pollers
+from poller.dispatch.round import Pollers
 from poller.dispatch.work import Work
 from poller.errors import StoreUnavailable
 from poller.ports import Found, Listed, Missing, StateStore, Timeout, Unchanged, Written
@@ -100,6 +102,12 @@ class ListQueue:
         """The pollers of all messages, which are gone then."""
         taken, self.messages = [one.poller for one in self.messages], []
         return taken
+
+
+def work_message(poller: str, due: datetime, *, app: str = APP) -> str:
+    """A work message as it is in the queue: a poller is due since then."""
+    said = {"v": 1, "app": app, "poller": poller, "shard": 0, "due": due.isoformat().replace("+00:00", "Z")}
+    return base64.b64encode(json.dumps(said).encode()).decode()
 
 
 class Told:

@@ -17,10 +17,10 @@ from opentelemetry.sdk.metrics import MeterProvider
 from poller import Batch
 from poller.errors import SourceError
 from poller.model.view import Condition, PollerView
-from poller.observability import Rechecked
-from poller.observability.otel import MetricsObserver
+from poller.observability import MetricsObserver, Rechecked
 from poller.stores import MemoryStore
 from scripts.docs_alerts import ALERTS
+from tests.support.services import REPOSITORY
 from tests.support.telemetry import polled
 
 _LINE = re.compile(r"^(\w+)(?:\{(.*)\})? \S+$")
@@ -37,6 +37,13 @@ class Series:
     def __str__(self) -> str:
         labels = ",".join(f'{name}="{value}"' for name, value in self.labels.items())
         return f"{self.name}{{{labels}}}"
+
+
+def documented(heading: str) -> dict[str, list[str]]:
+    """The rows of the tables of docs/health.md below a heading, by their first cell."""
+    text = (REPOSITORY / "docs" / "health.md").read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    cells = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    return {name: rest for name, *rest in cells[1:] if set(name) != {"-"}}
 
 
 def exported(folder: Path) -> list[Series]:

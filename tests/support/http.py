@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from poller.admin.health import Health, PollerHealth
+from poller.admin import Health, PollerHealth
 from poller.admin.status import ConditionOutput
 from poller.http import Endpoints, Hosts, Keys
 from poller.http.looks import SharedLook
@@ -116,6 +117,13 @@ def received(connection: socket.socket) -> Received | None:
     version, status, _ = first.split(" ", 2)
     assert version == "HTTP/1.1"
     return Received(int(status), {k.lower(): v for k, _, v in (line.partition(": ") for line in lines)}, body)
+
+
+def session_of(headers: Mapping[str, str], page: bytes) -> dict[str, str]:
+    """The headers by which the script of a page asks for a change: its cookie, and the token that stands in it."""
+    token = re.search(rb'data-token="([^"]+)"', page)
+    assert token is not None, "a page without a token"
+    return {"Cookie": headers["set-cookie"].partition(";")[0], "x-poller-csrf": token[1].decode()}
 
 
 def request(

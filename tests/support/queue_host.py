@@ -20,7 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from poller.dispatch.queues import StorageQueue
+from azure.storage.queue import QueueClient
+
 from tests.support.services import REPOSITORY
 
 FETCHED = 32
@@ -83,9 +84,9 @@ class QueueHost:
         self._argv = argv
         self._log = log.open("ab")
         self._most = max_dequeue_count
-        made = StorageQueue.from_connection_string(connection_string, queue)
-        self._queue: Any = made.work.client()
-        self._poison: Any = made.poison.client()
+        self._queue, self._poison = (
+            QueueClient.from_connection_string(connection_string, name) for name in (queue, f"{queue}-poison")
+        )
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._fetched: list[Any] = []

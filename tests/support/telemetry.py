@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from poller import Poller
-from poller.config.types import BoundChoice
+from poller.config import BoundChoice
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 

@@ -8,8 +8,8 @@ import pytest
 from azure.core.credentials import AccessToken
 
 from poller.errors import ConfigError
+from poller.stores import BlobStore
 from poller.stores.azure.client import ServiceAccess
-from poller.stores.blob.store import BlobStore
 from tests.contract.stores.canned import Canned, answer
 from tests.support.azurite import KEY
 

@@ -15,7 +15,7 @@ import pytest
 from poller.config import StateOptions
 from poller.errors import ConfigError, StoreDenied, StoreError, StoreUnavailable, WriteConflict
 from poller.ports import Found, Missing, Timeout, Unchanged
-from poller.stores.opening import open_store
+from poller.stores import open_store
 from tests.contract.stores.canned import Canned, answer
 from tests.support.azurite import KEY
 from tests.support.cosmos import DATABASE, CosmosServer, connection_string

@@ -11,7 +11,7 @@ from azure.core.credentials import AzureNamedKeyCredential
 from poller.config import StateOptions
 from poller.errors import ConfigError, StoreDenied
 from poller.ports import Found
-from poller.stores.opening import open_store
+from poller.stores import open_store
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 
 tables = pytest.importorskip("azure.data.tables", reason="needs the extra table")

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from poller import Batch, ConfigError, Poller, load_app
-from poller.admin.clone import clone_checkpoint
-from poller.admin.refusals import Refused, WrongArgument
-from poller.backfill.changes import pause, resume
+from poller.admin import Refused, WrongArgument, clone_checkpoint
+from poller.backfill import pause, resume
 from poller.backfill.run import Backfill, BackfillRequest
 from poller.ports import Found, Source
 from poller.sources import SqlSource

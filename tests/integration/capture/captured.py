@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from poller.admin.capture import TableCapture
+from poller.admin import TableCapture
 from poller.config import PollerConfig
 from poller.model.change_chain import Chain
 from poller.runtime import SystemRuntime

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller.relays import relay
-from poller.relays.base import Relay
+from poller.relays import Relay, relay
 from poller.stores import SqlStore
 from tests.integration.capture.captured import Captured
 from tests.integration.capture.reading import poller

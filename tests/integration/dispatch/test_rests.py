@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pytest
 
 from poller import TickResult
-from poller.dispatch.round import Dispatcher
+from poller.dispatch import Dispatcher
 from poller.errors import SourceUnavailable
 from poller.model import transitions
 from poller.model.document import State, decode

@@ -8,12 +8,11 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from poller.dispatch.messages import WorkMessage
 from poller.errors import StoreUnavailable
 from poller.model import transitions
 from poller.model.document import decode, encode
 from poller.ports import Found
-from tests.support.dispatching import APP, Shop, Told
+from tests.support.dispatching import APP, Shop, Told, work_message
 
 Make: TypeAlias = Callable[..., Shop]
 
@@ -304,19 +303,19 @@ def test_rows_that_are_left_are_sent_for_though_the_queue_fails(shop: Make) -> N
     many.rows("p0", "p0")
     send, failures = many.queue.send, [True, True, False]
 
-    def sends(message: WorkMessage) -> None:
+    def sends(message: Any) -> None:
         many.queue.fails = failures.pop(0)
         send(message)
 
     many.queue.send = sends  # type: ignore[method-assign]
-    many.work().do(base64.b64decode(WorkMessage(APP, "p0", many.clock.now).encode()))
+    many.work().do(base64.b64decode(work_message("p0", many.clock.now)))
     assert many.queue.take() == ["p0"]
 
 
 def test_poisoned_messages_are_logged_and_removed(shop: Make, caplog: pytest.LogCaptureFixture) -> None:
     many = shop(1)
     dispatcher = many.started()
-    many.queue.poison = [WorkMessage(APP, "p0", many.clock.now).encode(), "c2VjcmV0LXRleHQ=", "\x1b[31m"]
+    many.queue.poison = [work_message("p0", many.clock.now), "c2VjcmV0LXRleHQ=", "\x1b[31m"]
     output = many.round(dispatcher, after=61)
     assert output.poison == 3
     assert many.queue.poison == []

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
+from base64 import b64decode
 from collections.abc import Callable
 from typing import TypeAlias
 
 import pytest
 
-from poller.dispatch.messages import WorkMessage, decode
-from poller.dispatch.round import Dispatcher, Pollers
+from poller.dispatch import Dispatcher
+from poller.dispatch.round import Pollers
 from poller.journal.configurations import Configurations
 from tests.support.configurations import BOTH, ORDERS
-from tests.support.dispatching import APP, Shop, Told
+from tests.support.dispatching import APP, Shop, Told, work_message
 
 Make: TypeAlias = Callable[..., Shop]
 
@@ -46,8 +47,7 @@ def test_dispatchers_of_two_configurations_warn(shop: Make, caplog: pytest.LogCa
 
 def test_a_message_for_a_poller_we_lack_says_what_to_do(shop: Make, caplog: pytest.LogCaptureFixture) -> None:
     many = shop(1)
-    text = WorkMessage(APP, "refunds", many.clock.utcnow()).encode()
-    assert many.work().do(decode(text)) is None
+    assert many.work().do(b64decode(work_message("refunds", many.clock.utcnow()))) is None
     (record,) = caplog.records
     said = record.getMessage()
     assert "for the poller refunds was dropped" in said

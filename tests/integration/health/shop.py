@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from poller import App, Batch, load_app
-from poller.admin.health import Health, PollerHealth
+from poller.admin import Health, PollerHealth
 from poller.ports import Found, StateStore
 from poller.stores import MemoryStore
 from tests.support.quarantine import Clock

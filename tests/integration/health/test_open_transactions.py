@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from poller.admin.health import PollerHealth
+from poller.admin import PollerHealth
 from tests.integration.health.shop import LOOK, Shop, table
 from tests.support.services import wait_until
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -16,7 +17,6 @@ import pytest
 from poller import load_app
 from poller.errors import StoreUnavailable
 from poller.http import Endpoints
-from poller.http.changes import PageChanges
 from tests.integration.http.changing import KEY, SECRET, Shop, shop
 from tests.support.azurite import Azurite
 from tests.support.quarantine import Clock
@@ -210,6 +210,8 @@ def test_the_end_waits_for_a_change_and_begins_no_other(tmp_path: Path) -> None:
 def test_a_batch_in_this_process_holds_the_lease_against_a_replay(mine: Shop) -> None:
     (row,) = mine.waiting()
 
+    assert mine.page
+
     with mine.app.poller("orders").alone():
         given = mine.change("replay", id=row)
 
@@ -246,6 +248,7 @@ def test_a_store_that_is_away_is_503_and_names_no_place(mine: Shop) -> None:
     def away(*_: object, **__: object) -> object:
         raise StoreUnavailable("https://shopstate.blob.core.windows.net/db-state: no answer")
 
+    assert mine.page
     with patch.object(type(mine.app.store), "read", away):
         given = mine.change("pause")
 
@@ -280,6 +283,7 @@ def test_ten_changes_a_minute_and_then_a_time_to_wait(tmp_path: Path) -> None:
 
 def test_many_at_once_make_each_change_once(mine: Shop) -> None:
     (row,) = mine.waiting()
+    assert mine.page
 
     with ThreadPoolExecutor(8) as callers:
         found = list(callers.map(lambda _: mine.change("discard", id=row), range(8)))
@@ -341,7 +345,7 @@ def test_no_key_and_no_row_is_in_a_log_or_span(mine: Shop, caplog: pytest.LogCap
     assert SECRET not in spans
 
 
-def _changes(mine: Shop) -> PageChanges:
+def _changes(mine: Shop) -> Any:
     endpoints = mine.server._answer
     assert isinstance(endpoints, Endpoints)
     assert endpoints.changes is not None

@@ -13,10 +13,9 @@ from unittest.mock import patch
 import pytest
 
 from poller import Batch
+from poller.admin import Health, PollerStatus
 from poller.admin import round as looking
-from poller.admin.health import Health
 from poller.admin.look import Look, Looked
-from poller.admin.status import PollerStatus
 from poller.http import HttpServer, serve
 from tests.integration.health.shop import Shop, table
 from tests.support.http import Received, request, send

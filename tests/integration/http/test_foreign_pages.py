@@ -12,6 +12,9 @@ from unittest.mock import patch
 
 import pytest
 
+from poller import load_app
+from poller.http import serve
+from poller.runtime import SystemRuntime
 from tests.integration.http.changing import KEY, Shop, shop
 from tests.support.http import SECURITY, TOKEN, received, request, send
 from tests.support.quarantine import Clock
@@ -150,18 +153,28 @@ def test_a_body_counts_only_after_all_that_the_headers_say(there: Shop) -> None:
 @pytest.mark.parametrize("name", ["nobody", "ORDERS", "orders%00", "..", "orders/changes"])
 def test_a_name_that_is_none_is_404_before_anything_is_read(name: str, there: Shop) -> None:
     body = json.dumps({"change": "pause", "name": name, "by": "ana"}).encode()
+    assert there.page
 
     with patch.object(type(there.app.store), "read", side_effect=AssertionError):
         assert there.post(body, path=f"/api/dashboard/{name}/changes").status == 404
 
 
+def session_elsewhere(there: Shop, *, key: str = KEY, runtime: SystemRuntime | None = None) -> dict[str, str | None]:
+    """Of a page of the same poller, from another instance."""
+    with (
+        load_app(there.folder / "poller.toml", {}, observers=[], runtime=runtime) as app,
+        serve(app, "0", environ={"POLLER_HTTP_TOKEN": TOKEN}, changes_key=key) as server,
+    ):
+        headers = Shop(there.folder, app, server, TOKEN).opened()
+    return {name: headers[name] for name in ("Cookie", "x-poller-csrf")}
+
+
 def test_a_token_of_another_session_or_time_or_key_is_refused(there: Shop) -> None:
-    ours, later, other = there.opened(), Clock(), "another-key-for-changes-of-somebody"
-    before = there.document()
+    before, ours = there.document(), there.opened()
     for headers in (
         {"Cookie": there.opened()["Cookie"], "x-poller-csrf": ours["x-poller-csrf"]},
-        {**there.opened(runtime=later)},
-        {**there.opened(key=other), "Authorization": f"Bearer {KEY}"},
+        session_elsewhere(there, runtime=Clock()),
+        session_elsewhere(there, key="another-key-for-changes-of-somebody"),
     ):
         assert there.change("pause", headers=dict(headers)).status == 403
     assert there.document() == before

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from poller.admin.status import PollerStatus
+from poller.admin import PollerStatus
 from poller.http import HttpServer, read_address
 from poller.http import serve as serve_app
 from tests.integration.health.shop import Shop as RealShop

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from poller import load_app
-from poller.admin.refusals import Refused, WrongArgument
+from poller.admin import Refused, WrongArgument
 from poller.project.choices import Choices
 from poller.project.plan import ProjectPlan, Wanted, plan
 

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from poller import App, Batch, load_app
-from poller.admin.prune import TablePrune
+from poller.admin import TablePrune
 
 
 class Outbox:

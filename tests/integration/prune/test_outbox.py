@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poller import load_app
-from poller.admin.refusals import Refused, WrongArgument
+from poller.admin import Refused, WrongArgument
 from tests.integration.prune.outbox import Outbox
 
 

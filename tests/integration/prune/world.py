@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from poller import Batch, load_app
-from poller.admin.prune import TablePrune
+from poller.admin import TablePrune
 from tests.integration.capture.captured import Captured
 
 CHANGES = "poller_orders_changes"

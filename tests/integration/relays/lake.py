@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 from azure.storage.blob import ContainerClient
 
 from poller import Batch, Standing
-from poller.relays.blob import BlobRelay, BlobSettings
+from poller.relays import BlobRelay, BlobSettings
 from tests.support.azurite import Azurite
 
 

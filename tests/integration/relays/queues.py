@@ -9,7 +9,7 @@ from typing import Any
 
 from azure.storage.queue import QueueClient
 
-from poller.relays.queue import QueueRelay, QueueSettings
+from poller.relays import QueueRelay, QueueSettings
 from tests.support.azurite import Azurite
 
 

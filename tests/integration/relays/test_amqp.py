@@ -17,11 +17,16 @@ import pytest
 
 from poller import Batch, RetryLater
 from poller.errors import ConfigError, PollerError
-from poller.relays import event_hubs, service_bus
-from poller.relays.base import Relay
-from poller.relays.event_hubs import EventHubsRelay, EventHubsSettings
+from poller.relays import (
+    EventHubsRelay,
+    EventHubsSettings,
+    Relay,
+    ServiceBusRelay,
+    ServiceBusSettings,
+    event_hubs,
+    service_bus,
+)
 from poller.relays.messages import message_id
-from poller.relays.service_bus import ServiceBusRelay, ServiceBusSettings
 from tests.support.amqp_broker import Broker
 from tests.support.services import free_port
 

@@ -16,9 +16,9 @@ import pytest
 from poller import Batch, RetryLater
 from poller.errors import ConfigError, PollerError
 from poller.ports import Timeout
-from poller.relays import account
+from poller.relays import QueueRelay, QueueSettings, account
 from poller.relays.messages import message_id
-from poller.relays.queue import LARGEST, QueueRelay, QueueSettings
+from poller.relays.queue import LARGEST
 from tests.contract.stores.canned import Canned, answer
 from tests.integration.relays.queues import Queue
 from tests.support.azurite import ACCOUNT, KEY, Azurite

@@ -17,8 +17,7 @@ import pytest
 from sqlalchemy import Column, Engine, Integer, MetaData, Table, create_engine, event, inspect, make_url, text
 
 from poller import Batch, ConfigError, Poller, Standing, load_app
-from poller.relays import relay
-from poller.relays.base import Relay
+from poller.relays import Relay, relay
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.relays.endpoint import called

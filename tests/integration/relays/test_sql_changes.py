@@ -12,8 +12,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 
 from poller import Batch, Standing
-from poller.relays import relay
-from poller.relays.base import Relay
+from poller.relays import Relay, relay
 from tests.integration.relays.endpoint import called
 
 AT = datetime(2026, 4, 7, tzinfo=UTC)

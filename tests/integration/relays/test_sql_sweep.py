@@ -11,8 +11,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from poller import Batch, Standing
-from poller.relays import relay
-from poller.relays.base import Relay
+from poller.relays import Relay, relay
 from tests.integration.relays.endpoint import called
 
 AT = datetime(2026, 4, 7, tzinfo=UTC)

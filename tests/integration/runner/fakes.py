@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from poller import Batch, Handler, TickResult
-from poller.config import PollerOptions
+from poller import Batch, Handler, Poller, TickResult
 from poller.errors import SourceError
 from poller.model import transitions
 from poller.model.cursor import Cursor
@@ -20,8 +20,6 @@ from poller.observability import (
 )
 from poller.ports import Bound, Event, Found, InspectableSource, Lag, Page, Row, Source, SourceCheckup
 from poller.stores import MemoryStore
-from poller.tick.context import Context
-from poller.tick.runner import Runner
 from tests.integration.runner.clockwork import Clockwork
 from tests.integration.runner.wire import STATE, Wire
 from tests.support.documents import SOURCE, hold_to_schemas
@@ -176,28 +174,26 @@ class World:
         self.seen: list[Seen] = []
         self.worker = self.another()
 
-    def another(self, *, wire: Wire | None = None, **options: Any) -> Runner:
+    def another(self, *, wire: Wire | None = None, **options: Any) -> Poller:
         """One more worker, as another process would be."""
         if (wire or self.wire) not in self.wires:
             self.wires.append(wire or self.wire)
-        return Runner(
-            Context(
-                "orders",
-                app_name="shop",
-                source=self.table,
-                store=wire or self.wire,
-                options=PollerOptions.model_validate({**self.options, **options}),
-                observers=(self.events.append,),
-                runtime=self.runtime,
-            )
+        return Poller(
+            "orders",
+            app_name="shop",
+            source=self.table,
+            store=wire or self.wire,
+            observers=(self.events.append,),
+            runtime=self.runtime,
+            **{**self.options, **options},
         )
 
     def tick(
-        self, handler: Handler | None = None, *, worker: Runner | None = None, stop: Event | None = None
+        self, handler: Handler | None = None, *, worker: Poller | None = None, stop: Event | None = None
     ) -> TickResult:
         return (worker or self.worker).tick(handler or self.take, stop=stop)
 
-    def tick_when_due(self, handler: Handler | None = None, *, worker: Runner | None = None) -> TickResult:
+    def tick_when_due(self, handler: Handler | None = None, *, worker: Poller | None = None) -> TickResult:
         """A tick after the longest wait that a failure asks for."""
         self.runtime.sleep(LONGEST_WAIT)
         return self.tick(handler, worker=worker)
@@ -233,6 +229,10 @@ class World:
         found = self.store.read(STATE)
         assert isinstance(found, Found), "there is no document"
         return found.body
+
+    def audit(self) -> list[dict[str, Any]]:
+        """What the audit trail says, the oldest first."""
+        return [json.loads(line) for line in self.store.lines("audit/shop/orders.jsonl")]
 
     def put(self, body: bytes, name: str = STATE) -> None:
         """Replace a document by hand."""

@@ -11,7 +11,7 @@ from poller import Batch, Poller
 from poller.errors import ConfigError
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
-from poller.tick.replay import Replay
+from poller.tick import Replay
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("adbc_driver_postgresql")

@@ -23,7 +23,7 @@ def test_a_slow_audit_trail_is_waited_for_a_little_and_no_longer(worlds: Worlds)
     began = world.runtime.monotonic()
     world.wire.append_faults.append(preceded(lambda: world.runtime.sleep(0.5)))
     assert world.tick().outcome == "delivered"
-    assert [entry["kind"] for entry in world.worker.context.audit.entries()] == ["created", "takeover"]
+    assert [entry["kind"] for entry in world.audit()] == ["created", "takeover"]
     world.table.rows += [row(6)]
     world.take_over()
     world.runtime.sleep(TTL + MARGIN)
@@ -61,7 +61,7 @@ def test_a_workers_records_carry_the_stores_time(worlds: Worlds) -> None:
     world.begun().take_over()
     world.runtime.sleep(TTL + MARGIN)
     assert world.tick().outcome == "delivered"
-    *_, entry = world.worker.context.audit.entries()
+    *_, entry = world.audit()
     updated = world.state.checkpoint.updated_at
     assert updated is not None
     assert abs(datetime.fromisoformat(entry["at"]) - updated) < timedelta(minutes=1)
@@ -82,7 +82,7 @@ def test_an_unexpected_error_is_reported_and_the_trail_goes_on(worlds: Worlds) -
         world.table.rows += [row(last)]
     (event,) = world.emitted(AuditFailed)
     assert event.error == "OSError: [Errno 116] Stale file handle"
-    assert [entry["kind"] for entry in world.worker.context.audit.entries()] == ["created", "takeover"]
+    assert [entry["kind"] for entry in world.audit()] == ["created", "takeover"]
     assert world.runtime.errors == []
 
 

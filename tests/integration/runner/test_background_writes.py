@@ -81,7 +81,7 @@ def test_a_store_that_hangs_costs_reported_records_and_no_row(
     world.table.rows += [row(41)]
     world.tick()
     assert delivery_lines(world) == 41 - len(lost), "it works again"
-    seen = world.worker.context.delivery_log.read(MIDNIGHT - timedelta(days=1))
+    seen = world.worker._runner.context.delivery_log.read(MIDNIGHT - timedelta(days=1))
     assert len(seen.intervals) == 2, "what was lost is a gap, not a claim"
     assert len(seen.hashes) == 41 - len(lost)
 
@@ -144,7 +144,7 @@ def test_audit_records_come_from_one_thread_in_their_order(
     world, runtime = counted()
     world.begun()
     monkeypatch.setattr("poller.journal.audit.RECORDS_WAITING", 50)
-    trail = world.another().context.audit
+    trail = world.another()._runner.context.audit
     world.wire.append_faults.append(preceded(lambda: world.runtime.sleep(60)))
     for number in range(70):
         trail.add("tried", number=number)

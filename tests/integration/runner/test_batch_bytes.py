@@ -11,7 +11,7 @@ from poller import Batch, Poller
 from poller.errors import ConfigError
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
-from poller.tick.recheck import Recheck
+from poller.tick import Recheck
 from poller.tick.sizes import row_bytes, rows_that_fit
 from tests.integration.runner.fakes import World, Worlds, cursor_of, row
 

@@ -14,7 +14,7 @@ from poller.model import transitions
 from poller.model.document import OperatorChange, State
 from poller.model.redact import LIMIT
 from poller.observability import HandlerFailed, PollerHalted
-from poller.tick.recheck import Recheck
+from poller.tick import Recheck
 from tests.integration.runner.fakes import LONGEST_WAIT, TableGone, World, Worlds, cursor_of, raising, row
 from tests.integration.runner.wire import Fault, denied, lost_before
 from tests.support.hostile import Hostile

@@ -217,7 +217,7 @@ def test_a_commit_under_a_lease_taken_over_is_refused_by_the_store(worlds: World
     state = world.state
     assert state.checkpoint.cursor is None
     assert (state.lease.owner_id, state.lease.fencing_token) == ("other/1", 2)
-    assert [entry["kind"] for entry in world.worker.context.audit.entries()] == ["created", "lease_lost"]
+    assert [entry["kind"] for entry in world.audit()] == ["created", "lease_lost"]
 
 
 def test_a_failure_under_a_lease_taken_over_writes_nothing(worlds: Worlds) -> None:

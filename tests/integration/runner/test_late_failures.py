@@ -68,7 +68,7 @@ def test_a_lease_left_to_expire_is_reported_beside_kept_samples(worlds: Worlds) 
     assert world.state.lease.owner_id is None
     (event,) = world.emitted(LeaseExpired)
     assert (event.previous_owner_id, event.previous_fencing_token) == ("other/1", 1)
-    _, record = world.worker.context.audit.entries()
+    _, record = world.audit()
     assert (record["kind"], record["before"]["owner_id"]) == ("takeover", "other/1")
     world.table.below = world.table.below.__class__("none")
     assert world.tick().outcome == "delivered"
@@ -82,4 +82,4 @@ def test_a_lease_that_was_given_back_is_no_news(worlds: Worlds) -> None:
     world.tick()
     assert isinstance(world.state.lease, Lease)
     assert world.emitted(LeaseExpired) == []
-    assert [entry["kind"] for entry in world.worker.context.audit.entries()] == ["created"]
+    assert [entry["kind"] for entry in world.audit()] == ["created"]

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from poller.admin.editor import Operator
-from poller.config import PollerOptions
-from poller.model.timing import Timing
 from tests.integration.runner.fakes import World, Worlds, raising, row
 from tests.integration.runner.wire import Fault, denied, fine, lost_after, lost_before, preceded
-from tests.support.operators import pause, resume
 
 # Between two attempts pass 1.1 s here: three of them are more than `released_at` is believed after.
 BUSY = [lost_before] * 3
@@ -45,10 +41,10 @@ def test_a_failed_batch_a_halt_and_the_first_document_too(worlds: Worlds) -> Non
     world.table.rows = [row(1)]
     world.wire.write_faults.extend([fine, *BUSY])
     assert world.tick(raising(ValueError("no")), worker=world.another()).outcome == "halted"
-    operator = operator_of(world)
+    operator = world.another()
     world.runtime.sleep(1)
     world.wire.write_faults.extend(BUSY)
-    resume(operator)
+    operator.resume(by="ada")
     assert next_one(world) == "delivered"
 
 
@@ -85,12 +81,12 @@ def test_a_stamp_that_comes_second_changes_nothing(worlds: Worlds) -> None:
 def test_a_pause_between_late_release_and_stamp_delays_nobody(worlds: Worlds) -> None:
     """Every change of the operator's made the document young again, and the lease was waited for from there."""
     world = worlds(rows=5).begun()
-    operator = operator_of(world)
-    world.wire.write_faults.extend([fine, *BUSY, fine, preceded(lambda: pause(operator))])
+    operator = world.another()
+    world.wire.write_faults.extend([fine, *BUSY, fine, preceded(lambda: operator.pause(by="ada"))])
     assert world.tick().outcome == "delivered"
     assert world.state.control.paused
     world.runtime.sleep(10)
-    resume(operator)
+    operator.resume(by="ada")
     assert next_one(world) == "delivered"
 
 
@@ -102,13 +98,7 @@ def test_a_lease_that_does_not_count_as_released_is_not_freed(worlds: Worlds) ->
     world.runtime.sleep(100)
     world.put(kept)
     world.wire.write_faults.extend(BUSY)
-    operator = operator_of(world)
-    pause(operator)
-    resume(operator)
+    operator = world.another()
+    operator.pause(by="ada")
+    operator.resume(by="ada")
     assert next_one(world) == "held_elsewhere"
-
-
-def operator_of(world: World) -> Operator:
-    options = PollerOptions.model_validate(world.options)
-    timing = Timing(options.lease_ttl.total_seconds(), options.heartbeat_interval.total_seconds())
-    return Operator(world.wire, app_name="shop", poller_name="orders", runtime=world.runtime, timing=timing, by="ada")

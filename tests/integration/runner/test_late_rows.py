@@ -14,7 +14,8 @@ from poller.model.cursor import Cursor
 from poller.model.timing import Timing
 from poller.observability import Rechecked, YieldedToOperator
 from poller.ports import Page
-from poller.tick.recheck import Recheck, look_back
+from poller.tick import Recheck
+from poller.tick.recheck import look_back
 from tests.integration.runner.fakes import InspectableTable, World, cursor_of, row
 from tests.integration.runner.wire import Wire, preceded
 from tests.support.operators import pause
@@ -49,7 +50,7 @@ def looked_at(worlds: Callable[..., World], **options: Any) -> tuple[World, Agai
 
 def stretches(world: World, count: int) -> None:
     """What was delivered stands in so many stretches of one row each."""
-    log = world.worker.context.delivery_log
+    log = world.worker._runner.context.delivery_log
     for number in range(1, count + 1):
         low, high = cursor_of(row(2 * number - 1)), cursor_of(row(2 * number))
         log.add_now(world.runtime.utcnow(), low, [high], covers=True)
@@ -58,7 +59,7 @@ def stretches(world: World, count: int) -> None:
 def test_a_source_that_cannot_be_read_again_is_refused_by_name(worlds: Callable[..., World]) -> None:
     world = worlds(rows=1, audit_window="2h").begun()
     with pytest.raises(ConfigError, match="source of orders cannot be read again"):
-        look_back(world.worker.context)
+        look_back(world.worker._runner.context)
 
 
 def test_a_recheck_of_many_intervals_ends_in_its_time(worlds: Callable[..., World]) -> None:
@@ -66,7 +67,7 @@ def test_a_recheck_of_many_intervals_ends_in_its_time(worlds: Callable[..., Worl
     stretches(world, 50)
     table.span_seconds = 1.0
     began, before = world.runtime.monotonic(), table.spans
-    found = look_back(world.worker.context, patience=5.0)
+    found = look_back(world.worker._runner.context, patience=5.0)
     assert not found.complete
     assert world.runtime.monotonic() - began <= 7.0
     assert table.spans - before <= 7
@@ -155,10 +156,10 @@ def test_the_error_names_who_holds_the_lease(worlds: Callable[..., World], raced
 def test_a_redelivery_that_takes_over_an_expired_lease_is_recorded(worlds: Callable[..., World]) -> None:
     world = worlds(rows=0).begun()
     world.take_over()
-    assert world.worker.context.file.read() is not None
+    assert world.worker._runner.context.file.read() is not None
     world.runtime.sleep(66)
     world.worker.redeliver(late_rows(world, 1), world.take)
-    _, takeover, recheck = world.worker.context.audit.entries()
+    _, takeover, recheck = world.audit()
     assert (takeover["kind"], takeover["before"]["owner_id"]) == ("takeover", "other/1")
     assert takeover["after"]["owner_id"] == takeover["by"] == recheck["by"]
 
@@ -198,7 +199,7 @@ def test_an_invalid_yield_request_stops_no_batch(worlds: Callable[..., World], b
 def test_a_foreign_line_of_a_delivery_log_is_passed_over(worlds: Callable[..., World], hashes: str) -> None:
     world, _ = looked_at(worlds)
     stretches(world, 5)
-    (name,) = world.store.names(world.worker.context.delivery_log.prefix)
+    (name,) = world.store.names(world.worker._runner.context.delivery_log.prefix)
     world.store.append(name, f'{{"at": "2026-05-01T00:00:00.000000Z", "hashes": {hashes}}}')
     world.store.append(name, '{"at": ' + "[" * 100_000)
     assert world.worker.recheck().compared == 5

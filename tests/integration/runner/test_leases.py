@@ -59,7 +59,7 @@ def test_an_expired_lease_is_taken_over_with_the_next_token(worlds: Worlds) -> N
     (event,) = world.emitted(LeaseTakenOver)
     assert (event.previous_owner_id, event.previous_fencing_token, event.fencing_token) == ("other/1", 1, 2)
     assert world.seen[0].attempt == 2, "the batch had been started by the one who vanished"
-    *_, entry = world.worker.context.audit.entries()
+    *_, entry = world.audit()
     assert (entry["kind"], entry["before"]) == ("takeover", {"owner_id": "other/1", "fencing_token": 1})
     assert entry["after"]["fencing_token"] == 2
 

@@ -11,7 +11,7 @@ from poller import Batch
 from poller.errors import SourceUnavailable
 from poller.observability import LeaseLostEvent
 from poller.ports import Page
-from poller.tick.reader import KEPT_FOR
+from poller.tick import KEPT_FOR
 from tests.integration.runner.fakes import Table, World, Worlds, row, stamp_of
 from tests.integration.runner.laned import Laned, laned
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from poller import Batch
-from poller.tick.reader import KEPT_FOR
+from poller.tick import KEPT_FOR
 from tests.integration.runner.fakes import Worlds, row, stamp_of
 from tests.integration.runner.laned import Laned, laned
 from tests.integration.runner.wire import Fault

@@ -13,8 +13,7 @@ from poller.errors import StoreDenied, StoreError, StoreUnavailable
 from poller.model import row_ids
 from poller.model.cursor import Cursor
 from poller.ports import Found, Page
-from poller.tick.reader import KEPT_FOR
-from poller.tick.replay import Replay, replay
+from poller.tick import KEPT_FOR, Replay
 from tests.integration.runner.fakes import LONGEST_WAIT, World, Worlds, add, row, stamp_of
 from tests.integration.runner.laned import laned
 
@@ -178,7 +177,7 @@ def test_a_replay_passes_over_a_record_that_cannot_be_read(worlds: Worlds, error
     first, second = world.state.quarantine
     without_record(world, first.id, UNREAD[error])
     wanted = Replay([first.id, second.id], version="as-it-was")
-    replay(world.worker.context, wanted, world.take, by="ann")
+    world.worker.replay(wanted, world.take, by="ann")
     assert [(one.row.id, one.done, one.refused) for one in wanted.results] == [
         (first.id, False, True),
         (second.id, True, False),

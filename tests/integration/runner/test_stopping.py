@@ -160,6 +160,6 @@ def test_a_change_by_an_operator_is_copied_to_the_audit_trail_once(worlds: World
         world.tick()
         world.table.rows.append(row(number + 10))
         world.tick(worker=world.another())
-    (entry,) = [one for one in world.worker.context.audit.entries() if one["id"] == "r1"]
+    (entry,) = [one for one in world.audit() if one["id"] == "r1"]
     assert (entry["kind"], entry["by"], entry["reason"]) == ("resume", "ann", "done")
     assert len([line for line in world.store.lines("audit/shop/orders.jsonl") if '"r1"' in line]) == 1

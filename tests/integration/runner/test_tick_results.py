@@ -14,7 +14,7 @@ from poller.model.document import State
 from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickFinished
 from poller.ports import Bound, Lag
 from poller.stores import MemoryStore
-from poller.tick.result import Outcome
+from poller.tick import Outcome
 from tests.integration.runner.clockwork import MIDNIGHT
 from tests.integration.runner.fakes import TableGone, World, Worlds, add, cursor_of, raising, row, settled, stamp_of
 from tests.integration.runner.wire import Wire, preceded
@@ -146,7 +146,7 @@ def test_an_observer_that_raises_stops_no_tick_and_no_other(worlds: Worlds) -> N
     def broken(event: object) -> None:
         raise RuntimeError("the monitoring is down")
 
-    world.worker.context.emit._observers = (broken, *world.worker.context.emit._observers)
+    world.worker._runner.context.emit._observers = (broken, *world.worker._runner.context.emit._observers)
     assert world.tick().outcome == "delivered"
     assert "batch_committed" in world.names()
 

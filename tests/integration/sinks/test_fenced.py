@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from poller import Batch, ConfigError, Fenced, PollerError, Reject
-from poller.handler.call import HandlerFailure
+from poller.handler import HandlerFailure
 from poller.handler.reports import InvalidReport
 from poller.sinks.schema import ddl
 from poller.sinks.sql import fenced

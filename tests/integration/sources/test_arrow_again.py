@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from poller import Batch, Poller
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
-from poller.tick.replay import Replay
+from poller.tick import Replay
 from tests.integration.sources.tables import execute
 
 pytest.importorskip("pyarrow")

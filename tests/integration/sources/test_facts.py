@@ -11,8 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Batch, Poller
-from poller.admin.changes import Changes
-from poller.admin.rebind import Rebind
+from poller.admin import Changes, Rebind
 from poller.errors import SourceError, SourceUnavailable
 from poller.observability import PollerEvent
 from poller.ports import Found

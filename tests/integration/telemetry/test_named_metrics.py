@@ -13,10 +13,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from poller import Batch, TickResult, load_app
 from poller.errors import StoreUnavailable
-from poller.observability import LeaseTakenOver, TickFinished
-from poller.observability.events import BUSY_HERE
-from poller.observability.gauges import KEPT
-from poller.observability.otel import MetricsObserver
+from poller.observability import LeaseTakenOver, MetricsObserver, TickFinished
 from poller.stores import MemoryStore
 from tests.support.dispatching import APP, Shop
 from tests.support.telemetry import counted, of_poller, points, polled
@@ -139,12 +136,12 @@ def test_a_gauge_forgets_what_another_worker_knows_better() -> None:
         observe(TickFinished(poller="orders", **NOW, **TickResult(outcome=outcome, **facts).as_json()))
 
     finished(lag_seconds=3600.0)
-    clock[0] = KEPT
+    clock[0] = 15 * 60.0
     assert of_poller("poller.lag", "orders", reader=reader) == {"": 3600}
-    clock[0] = KEPT + 1
+    clock[0] = 15 * 60.0 + 1
     assert of_poller("poller.lag", "orders", reader=reader) == {}
     finished(lag_seconds=60.0)
-    finished("held_elsewhere", error=BUSY_HERE)
+    finished("held_elsewhere", error="a batch of this poller still runs in this process")
     assert of_poller("poller.lag", "orders", reader=reader) == {"": 60}, "it is this process that is at work"
     finished("held_elsewhere")
     assert of_poller("poller.lag", "orders", reader=reader) == {}

@@ -9,7 +9,7 @@ from typing import Any
 from poller import Handler, TickResult
 from poller.config import PollerOptions
 from poller.observability import PollerEvent
-from poller.tick.result import Outcome
+from poller.tick import Outcome
 from tests.integration.worker.clock import MIDNIGHT, Clock
 
 IDLE = TickResult(outcome="idle")

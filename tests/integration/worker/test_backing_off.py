@@ -6,7 +6,7 @@ import pytest
 
 from poller import TickResult
 from poller.config import PollerOptions
-from poller.tick.result import Outcome
+from poller.tick import Outcome
 from poller.worker import Ended, Mode, run
 from tests.integration.worker.scripted import IDLE, Scripted, waiting
 

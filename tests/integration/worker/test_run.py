@@ -14,7 +14,6 @@ from poller.model.fingerprint import DatabaseIdentity
 from poller.ports import Bound, Page
 from poller.runtime import SystemRuntime
 from poller.worker import Ended, run
-from poller.worker.course import LONGEST_YOUNG
 from tests.integration.runner.fakes import Table
 from tests.integration.worker.shop import Shop
 from tests.support.documents import SOURCE
@@ -86,7 +85,7 @@ def test_until_idle_waits_for_rows_of_this_second(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("bound", "seconds"),
-    [(Bound("exact"), LONGEST_YOUNG), (Bound("exact", held_by="pid 7"), 0.0), (Bound("heuristic"), 0.0)],
+    [(Bound("exact"), 3.0), (Bound("exact", held_by="pid 7"), 0.0), (Bound("heuristic"), 0.0)],
     ids=["young", "held", "heuristic"],
 )
 def test_until_idle_does_not_wait_for_ever_for_young_rows(bound: Bound, seconds: float) -> None:

@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 
 from poller.model.view import TABLE
-from poller.observability import otel
 from scripts.docs_alerts import ALERTS, SILENT, Alert, alerts
-from tests.support.exported import Series, exported, value_labels
+from tests.support.exported import Series, documented, exported, value_labels
 from tests.support.services import REPOSITORY
 
 FOLDER = REPOSITORY / "deploy" / "alerts"
@@ -179,6 +178,6 @@ def test_alerts_name_metrics_that_are_exported(series: list[Series]) -> None:
     named = set(re.findall(r"\bpoller_\w+", text)) - LABELS
     assert named
     assert named - {one.name for one in series} == set()
-    listed = set(re.findall(r"`(poller\.[a-z_.]+)`", otel.__doc__ or ""))
+    listed = documented("Metrics").keys()
     queries = (FOLDER / "azure-monitor.kql").read_text()
     assert set(re.findall(r'"(poller\.[a-z_.]+)"', queries)) <= listed | {"poller.name", "poller.app"}

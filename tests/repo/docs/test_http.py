@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from poller.http import ROUTES, Request
-from poller.tick.watches import PENDING_CAP
+from poller.tick import PENDING_CAP
 from tests.repo.docs.blocks import GETTING_STARTED, ROOT, Block, blocks, run
 from tests.support.http import TOKEN, endpoints
 from tests.support.services import free_port

@@ -8,31 +8,18 @@ import sqlite3
 from pathlib import Path
 
 from poller import observability
-from poller.observability import PollerEvent, otel
+from poller.observability import PollerEvent
 from tests.repo.docs.blocks import GETTING_STARTED, ROOT, blocks, run
+from tests.support.exported import documented
 
 PAGE = "docs/health.md"
-
-
-def rows(heading: str) -> list[list[str]]:
-    """The cells of the tables below a heading, without the head."""
-    text = (ROOT / PAGE).read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    cells = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    return [row for row in cells[1:] if set(row[0]) != {"-"}]
 
 
 def test_every_event_that_should_be_rare_is_listed_with_its_level() -> None:
     events = [one for one in vars(observability).values() if isinstance(one, type) and issubclass(one, PollerEvent)]
     rare = {one.name: logging.getLevelName(one.level).lower() for one in events if one.level >= logging.WARNING}
 
-    assert {name: level for name, level, _ in rows("Logs")} == rare
-
-
-def test_every_metric_is_listed() -> None:
-    """tests/integration/telemetry holds this docstring against what is exported."""
-    listed = re.sub("`poller.(name|app)`", "", (otel.__doc__ or "").partition("Traces:")[0])
-
-    assert {name for name, *_ in rows("Metrics")} == set(re.findall(r"`(poller\.[a-z_.]+)`", listed))
+    assert {name: level for name, (level, _) in documented("Logs").items()} == rare
 
 
 def test_a_handlers_module_as_shown_exports_what_the_page_lists(tmp_path: Path) -> None:
@@ -48,7 +35,7 @@ def test_a_handlers_module_as_shown_exports_what_the_page_lists(tmp_path: Path) 
     rare = {"poller.late_rows", "poller.events", "poller.aside", "poller.stale_writes", "poller.lease.losses"}
     rare.add("poller.condition")  # of what is not well
     seldom = re.compile(r"poller\.(quarantine|dispatch)\.")
-    listed = {name for name, *_ in rows("Metrics")} - rare
+    listed = documented("Metrics").keys() - rare
     assert {name for name in listed if not seldom.match(name)} <= exported
 
 

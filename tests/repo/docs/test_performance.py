@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tomllib
 
-from poller.config import PollerOptions
-from poller.config.options import SourceOptions
+from poller.config import PollerOptions, SourceOptions
 from scripts.docs_performance import PAGE, performance
 from tests.repo.docs.blocks import ROOT
 

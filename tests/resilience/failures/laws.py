@@ -14,7 +14,7 @@ from poller.model import aside, window
 from poller.model.aside import RowFacts
 from poller.model.document import State
 from poller.model.verdict import Report
-from poller.tick.reader import KEPT_FOR
+from poller.tick import KEPT_FOR
 from tests.resilience.failures.call import Call
 from tests.resilience.failures.plan import FailurePlan
 from tests.resilience.failures.rules import Rules

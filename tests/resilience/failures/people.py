@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from poller import Handler
+from poller.admin import ChangeOptions, WaitingRows
 from poller.admin.pausing import cancel
-from poller.admin.quarantine.waiting import WaitingRows
-from poller.admin.request import ChangeOptions
 from poller.config import PollerOptions
 from poller.errors import LeaseHeld, PollerError, StoreError, WriteConflict
 from poller.model import aside
+from poller.tick import Replay
 from poller.tick.context import Context
 from poller.tick.ordering import order_by
-from poller.tick.replay import Replay
 from poller.tick.runner import Runner
 from tests.resilience.failures.actors import FailingWorker
 from tests.resilience.failures.table import ConsoleSource

@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from poller.errors import CommitError, LeaseLost, StoreDenied
-from poller.lease.sending import OutcomeUnknown
+from poller.errors import CommitError, LeaseLost, StoreDenied, StoreUnavailable
 from tests.resilience.faults import fault
 from tests.resilience.faults.bench import Bench, Passing, commit, cursor
 from tests.resilience.faults.fault import Fault
@@ -60,19 +59,19 @@ def test_endless_answers_delay_neither_the_loss_nor_the_deadline(
     bench.ttl = 1.5
     tenure = bench.acquire()
     bench.proxy.plan = Always(fault.dribble(0.1))
-    ended: list[BaseException] = []
+    ended: list[StoreUnavailable] = []
 
     def beat() -> None:
         try:
             tenure.renew()
-        except OutcomeUnknown as error:
+        except StoreUnavailable as error:
             ended.append(error)
 
     beating = threading.Thread(target=beat)
     beating.start()
     assert tenure.lost.wait(30), "set by the clock, whatever the heartbeat's thread hangs in"
     beating.join(30)
-    assert ended
+    assert ["is not resolved" in one.message for one in ended] == [True]
     bench.proxy.plan = NoFaults()
     bench.proxy.reset()
     with pytest.raises(LeaseLost):
@@ -84,7 +83,7 @@ def test_endless_answers_delay_neither_the_loss_nor_the_deadline(
 def test_an_acquire_without_any_answer_gives_up_at_the_deadline(bench: Bench) -> None:
     runtime = Passing()
     bench.proxy.plan = Ageing(fault.error_before(503), runtime)
-    with pytest.raises(OutcomeUnknown):
+    with pytest.raises(StoreUnavailable, match="is not resolved"):
         bench.acquire(bench.file(runtime=runtime))
     assert bench.truth().lease.fencing_token == 1
 

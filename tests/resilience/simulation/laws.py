@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from poller.lease.tenure import CANCELLED, Tenure
 from poller.observability import PollerEvent
 from poller.ports import Row
-from poller.tick.reader import KEPT_FOR
+from poller.tick import KEPT_FOR
 from tests.resilience.simulation.lanes import LaneLaws
 from tests.resilience.simulation.plan import Plan
 from tests.resilience.simulation.source import Table

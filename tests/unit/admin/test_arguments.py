@@ -13,14 +13,19 @@ from typing import Any
 import pytest
 
 from poller import ConfigError, Poller, PollerError
-from poller.admin.changes import Changes
-from poller.admin.clone import clone_checkpoint
-from poller.admin.export import export_checkpoint
-from poller.admin.import_azure_functions_db import read_foreign
-from poller.admin.rebind import Rebind
-from poller.admin.refusals import Refused, WrongArgument
-from poller.admin.request import ChangeOptions
-from poller.admin.restore import Restore, find_checkpoint, read_checkpoint
+from poller.admin import (
+    ChangeOptions,
+    Changes,
+    Rebind,
+    Refused,
+    Restore,
+    WrongArgument,
+    clone_checkpoint,
+    export_checkpoint,
+    find_checkpoint,
+    read_checkpoint,
+    read_foreign,
+)
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription
 from poller.model.limits import HIGHEST_TOKEN

@@ -9,11 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Poller
-from poller.admin.change import Preview
-from poller.admin.change_result import ChangeOutput
-from poller.admin.pausing import Pause
-from poller.admin.refusals import Refused
-from poller.admin.resets import Reset
+from poller.admin import ChangeOutput, Pause, Preview, Refused, Reset
 from poller.errors import LeaseHeld, StoreDenied
 from poller.model.cursor import Cursor
 from poller.ports import Found, Timeout

@@ -16,8 +16,7 @@ import pytest
 from poller import Batch, ConfigError, Poller, load_app
 from poller.ports import StateStore
 from poller.sources import SqlSource
-from poller.stores import MemoryStore
-from poller.stores.opening import open_store
+from poller.stores import MemoryStore, open_store
 
 CONFIG = """
 app_name = "shop"

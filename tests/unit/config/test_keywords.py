@@ -12,8 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from poller import Poller
-from poller.config import PollerKeywords, PollerOptions, SourceKeywords, SourceOptions
-from poller.config.types import Size
+from poller.config import PollerKeywords, PollerOptions, Size, SourceKeywords, SourceOptions
 from poller.sources import SqlSource
 
 PAIRS = [(PollerKeywords, PollerOptions), (SourceKeywords, SourceOptions)]

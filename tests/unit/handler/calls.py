@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from poller import Batch
-from poller.handler.call import HandlerFailure, ThreadExecutor
+from poller.handler import HandlerFailure
+from poller.handler.call import ThreadExecutor
 from poller.handler.reports import InvalidReport
 from poller.handler.result import CallResult
 from poller.handler.subprocess import ProcessExecutor

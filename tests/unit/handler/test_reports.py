@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from poller import Batch, Reject, RetryLater
-from poller.handler.call import HandlerFailure
+from poller.handler import HandlerFailure
 from poller.handler.reports import InvalidReport
 from poller.handler.result import CallResult, RowError
 from poller.handler.subprocess import ProcessExecutor

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from poller.admin.health import Health
+from poller.admin import Health
 from poller.errors import StoreUnavailable
 from poller.http import ROUTES, Answer, Endpoints, Request
 from tests.support.cases import each

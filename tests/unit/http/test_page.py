@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from poller.admin.status import PollerStatus
+from poller.admin import PollerStatus
 from poller.errors import StoreUnavailable
 from poller.http import Answer, Endpoints, Request
 from tests.support.dashboard import (

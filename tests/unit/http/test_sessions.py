@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from poller.http import Request
+from poller.http import ChangesKey, Request
 from poller.http.changes import same_origin
-from poller.http.keys import ChangesKey, new_changes_key
+from poller.http.keys import new_changes_key
 from poller.http.sessions import VALID, PageSession, Sessions
 from tests.support.cases import each
 

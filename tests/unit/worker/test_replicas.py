@@ -11,7 +11,7 @@ import pytest
 from poller.errors import StoreUnavailable
 from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written
 from poller.stores import MemoryStore
-from poller.worker.replicas import Replicas
+from poller.worker import Replicas
 from tests.integration.runner.clockwork import Clockwork
 from tests.support.cases import each
 

@@ -9,7 +9,7 @@ import pytest
 
 from poller import TickResult
 from poller.ports import Bound
-from poller.tick.result import Outcome
+from poller.tick import Outcome
 from poller.worker.course import FIRST, LONGEST, Awake, after_look, ready_in
 
 IDLE, ROW = TickResult(outcome="idle"), TickResult(outcome="delivered", rows=1)
