@@ -20,8 +20,9 @@ The names of the package are what programs use of it (docs/python.md); each is i
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from poller.doors import door
 
 if TYPE_CHECKING:
     from poller.admin.capture import TableCapture
@@ -116,12 +117,4 @@ _HOMES = {
     "undo_of": "undo",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = door(__name__, _HOMES)

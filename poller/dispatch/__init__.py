@@ -13,8 +13,9 @@ same to the next one, and `dispatch/{app}.json` which moments of the schedules w
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from poller.doors import door
 
 if TYPE_CHECKING:
     from poller.dispatch.result import DispatchOutput
@@ -33,12 +34,4 @@ _HOMES = {
     "open_dispatcher": "wiring",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = door(__name__, _HOMES)

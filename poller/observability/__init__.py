@@ -8,9 +8,9 @@ counts.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from poller.doors import door
 from poller.observability.events import *  # noqa: F403 - all that `events` exports
 
 if TYPE_CHECKING:
@@ -18,12 +18,4 @@ if TYPE_CHECKING:
 
 _HOMES = {"MetricsObserver": "otel"}
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+__getattr__, __dir__ = door(__name__, _HOMES)

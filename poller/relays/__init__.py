@@ -14,8 +14,9 @@ relay is a handler like any other: it has the public interface of handlers, and 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from poller.doors import door
 
 if TYPE_CHECKING:
     from poller.relays.base import Relay
@@ -66,12 +67,4 @@ _HOMES = {
     "relay": "opening",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = door(__name__, _HOMES)

@@ -7,19 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from poller.doors import door
+
 if TYPE_CHECKING:
     from poller.sources.sql_source import SqlSource
 
 __all__ = ["SqlSource"]
 
-
-def __getattr__(name: str) -> object:
-    if name != "SqlSource":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from poller.sources.sql_source import SqlSource
-
-    return SqlSource
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = door(__name__, {"SqlSource": "sql_source"})

@@ -8,8 +8,9 @@ imported on first use, so that a poller on SQLite does not load Azure's SDK, nor
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from poller.doors import door
 
 if TYPE_CHECKING:
     from poller.stores.blob.store import BlobStore
@@ -40,12 +41,4 @@ _HOMES = {
     "open_store": "opening",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = door(__name__, _HOMES)

@@ -54,8 +54,9 @@ The names of the package are what `Poller` takes and returns, and the limits tha
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from poller.doors import door
 
 if TYPE_CHECKING:
     from poller.tick.reader import KEPT_FOR
@@ -82,12 +83,4 @@ _HOMES = {
     "TickResult": "result",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = door(__name__, _HOMES)
