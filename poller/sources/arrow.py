@@ -25,9 +25,9 @@ from poller.ports import Row, Table
 if TYPE_CHECKING:
     from poller.sources.connection import Database
     from poller.sources.current_bound import CurrentBound
+    from poller.sources.lag import Lags
     from poller.sources.options import ReadOptions
     from poller.sources.page import Span
-    from poller.sources.session import Lags
     from poller.sources.table import Learned
 
 Records = Sequence[Sequence[Any]]

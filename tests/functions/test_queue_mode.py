@@ -15,6 +15,7 @@ from azure.storage.queue import QueueClient
 
 from poller.errors import ConfigError
 from poller.functions import UnsuccessfulTick
+from poller.model.finding import Finding
 from tests.functions import host
 from tests.functions.folder import Folder, add_rows
 from tests.functions.queue_app import write_host
@@ -291,17 +292,17 @@ def test_the_mode_changes_nothing_in_a_document(queued: Folder, azurite: Azurite
 
 
 def test_check_says_what_the_queue_mode_lacks(queued: Folder, capsys: pytest.CaptureFixture[str]) -> None:
-    from poller_cli.main import execute
+    from poller import load_app
 
-    file = str(queued.write())
+    file = queued.write()
 
-    def checked() -> list[dict[str, str]]:
-        execute(["-c", file, "check", "orders", "--json"])
-        said = json.loads(capsys.readouterr().out)["pollers"][0]["findings"]
-        return [one for one in said if one["check"] == "functions"]
+    def checked() -> list[Finding]:
+        with load_app(file) as app:
+            (found,) = app.check(["orders"])
+        return [one for one in found.findings if one.check == "functions"]
 
-    assert [one["severity"] for one in checked()] == ["ok"]
+    assert [one.severity for one in checked()] == ["ok"]
     write_host(queued, extensionBundle=None)
     (found,) = checked()
-    assert found["severity"] == "error"
-    assert "extensionBundle" in found["message"]
+    assert found.severity == "error"
+    assert "extensionBundle" in found.message

@@ -16,7 +16,8 @@ from poller.dispatch.probes import Answer, DatabaseProber, Question
 from poller.errors import SourceError
 from poller.ports import Found
 from poller.runtime import SystemRuntime
-from poller.sources import SqlSource, learned
+from poller.sources import SqlSource
+from poller.sources import table as learned
 from poller.sources.postgresql import bound as postgresql_bound
 from poller.sources.table import inspect_source
 from poller.stores import MemoryStore

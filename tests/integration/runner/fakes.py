@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, TypeVar
 
 from poller import Batch, Handler, Poller, TickResult
@@ -166,18 +167,22 @@ class World:
     def __init__(self, rows: int = 0, **options: Any) -> None:
         self.runtime = Clockwork()
         self.store = MemoryStore(self.runtime)
-        self.wires: list[Wire] = []
         self.wire = Wire(self.store)
+        self.wires = [self.wire]
         self.table = Table(self.runtime, [row(number) for number in range(1, rows + 1)])
         self.options = {"batch_size": 10, **options}
         self.events: list[PollerEvent] = []
         self.seen: list[Seen] = []
-        self.worker = self.another()
+
+    @cached_property
+    def worker(self) -> Poller:
+        """The first worker."""
+        return self.another()
 
     def another(self, *, wire: Wire | None = None, **options: Any) -> Poller:
         """One more worker, as another process would be."""
-        if (wire or self.wire) not in self.wires:
-            self.wires.append(wire or self.wire)
+        if wire is not None and wire not in self.wires:
+            self.wires.append(wire)
         return Poller(
             "orders",
             app_name="shop",

@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 from poller.errors import SourceError
 from poller.sources import SqlSource
 from poller.sources.faults import Fault
-from poller.sources.session import PAGE_EVERY
+from poller.sources.lag import PAGE_EVERY
 from tests.integration.sources.tables import TIMESTAMP, add_orders, closing, execute, family, orders
 
 CAP = 5
