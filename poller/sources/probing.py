@@ -31,7 +31,7 @@ from poller.sources.options import ReadOptions
 from poller.sources.page import Relation, Statements
 from poller.sources.rows import CONVERSION_ERRORS
 from poller.sources.table import Learned
-from poller.sources.user_sql import calls_functions
+from poller.sources.user_sql.checked import calls_functions
 
 _NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})
 _WHOLE_DATABASE = frozenset({"timestamp+pk", "xid8+pk", "rowversion+pk"})

@@ -48,7 +48,7 @@ from poller.sources.records import setting_changed, unread_position
 from poller.sources.rows import CONVERSION_ERRORS, idempotency_key
 from poller.sources.session import SourceSession
 from poller.sources.snapshots import Snapshots
-from poller.sources.user_sql import calls_functions, checked_sql
+from poller.sources.user_sql.checked import calls_functions, checked_sql
 
 if TYPE_CHECKING:
     from poller.sources.checkup import Checkup

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,6 @@ from azure.storage.queue import QueueClient
 
 from poller.errors import ConfigError
 from poller.functions import UnsuccessfulTick
-from poller.model.finding import Finding
 from tests.functions import host
 from tests.functions.folder import Folder, add_rows
 from tests.functions.queue_app import write_host
@@ -293,16 +293,15 @@ def test_the_mode_changes_nothing_in_a_document(queued: Folder, azurite: Azurite
 
 def test_check_says_what_the_queue_mode_lacks(queued: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     from poller import load_app
+    from poller.dispatch.wiring import findings
+    from poller_cli.main import execute
 
-    file = queued.write()
-
-    def checked() -> list[Finding]:
-        with load_app(file) as app:
-            (found,) = app.check(["orders"])
-        return [one for one in found.findings if one.check == "functions"]
-
-    assert [one.severity for one in checked()] == ["ok"]
+    file = str(queued.write())
+    with load_app(file) as app:
+        assert [one.severity for one in findings(app, os.environ)] == ["ok"]
     write_host(queued, extensionBundle=None)
-    (found,) = checked()
-    assert found.severity == "error"
-    assert "extensionBundle" in found.message
+    assert execute(["-c", file, "check", "orders", "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)["pollers"][0]["findings"]
+    (found,) = [one for one in said if one["check"] == "functions"]
+    assert found["severity"] == "error"
+    assert "extensionBundle" in found["message"]
