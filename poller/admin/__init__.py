@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from poller.admin.changes import Changes
     from poller.admin.clone import clone_checkpoint
     from poller.admin.doctor import Checked
+    from poller.admin.editor import Applied, Operator
     from poller.admin.export import export_checkpoint
     from poller.admin.health import Health, PollerHealth
     from poller.admin.history import HistoryOutput
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from poller.admin.undo import undo_of
 
 __all__ = [
+    "Applied",
     "Cancel",
     "Change",
     "ChangeOptions",
@@ -59,6 +61,7 @@ __all__ = [
     "Health",
     "HistoryOutput",
     "Import",
+    "Operator",
     "Pause",
     "Peek",
     "PollerHealth",
@@ -84,6 +87,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Applied": "editor",
     "Cancel": "pausing",
     "Change": "change",
     "ChangeOptions": "request",
@@ -93,6 +97,7 @@ _HOMES = {
     "Health": "health",
     "HistoryOutput": "history",
     "Import": "import_azure_functions_db",
+    "Operator": "editor",
     "Pause": "pausing",
     "Peek": "peek",
     "PollerHealth": "health",

@@ -21,18 +21,26 @@ from poller.doors import door
 
 if TYPE_CHECKING:
     from poller.backfill.changes import pause, resume
+    from poller.backfill.ranges import Range
     from poller.backfill.result import BackfillOutput
+    from poller.backfill.run import Backfill, BackfillRequest
     from poller.backfill.survey import Survey
 
 __all__ = [
+    "Backfill",
     "BackfillOutput",
+    "BackfillRequest",
+    "Range",
     "Survey",
     "pause",
     "resume",
 ]
 
 _HOMES = {
+    "Backfill": "run",
     "BackfillOutput": "result",
+    "BackfillRequest": "run",
+    "Range": "ranges",
     "Survey": "survey",
     "pause": "changes",
     "resume": "changes",

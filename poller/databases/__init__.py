@@ -4,3 +4,36 @@
 `errors` reads what drivers raise; `samplers` take samples of a server's open transactions, once for all pollers of a
 process.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from poller.doors import door
+
+if TYPE_CHECKING:
+    from poller.databases.capture import CapturePlan, CaptureRefusal, CaptureRequest
+    from poller.databases.kinds import KINDS
+    from poller.databases.urls import identify, place, read_url
+
+__all__ = [
+    "KINDS",
+    "CapturePlan",
+    "CaptureRefusal",
+    "CaptureRequest",
+    "identify",
+    "place",
+    "read_url",
+]
+
+_HOMES = {
+    "KINDS": "kinds",
+    "CapturePlan": "capture",
+    "CaptureRefusal": "capture",
+    "CaptureRequest": "capture",
+    "identify": "urls",
+    "place": "urls",
+    "read_url": "urls",
+}
+
+__getattr__, __dir__ = door(__name__, _HOMES)

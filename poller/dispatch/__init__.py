@@ -18,19 +18,29 @@ from typing import TYPE_CHECKING
 from poller.doors import door
 
 if TYPE_CHECKING:
+    from poller.dispatch.messages import WorkMessage
+    from poller.dispatch.queues import StorageQueue
     from poller.dispatch.result import DispatchOutput
-    from poller.dispatch.round import Dispatcher
-    from poller.dispatch.wiring import open_dispatcher
+    from poller.dispatch.round import Dispatcher, Pollers
+    from poller.dispatch.wiring import findings, open_dispatcher
 
 __all__ = [
     "DispatchOutput",
     "Dispatcher",
+    "Pollers",
+    "StorageQueue",
+    "WorkMessage",
+    "findings",
     "open_dispatcher",
 ]
 
 _HOMES = {
     "DispatchOutput": "result",
     "Dispatcher": "round",
+    "Pollers": "round",
+    "StorageQueue": "queues",
+    "WorkMessage": "messages",
+    "findings": "wiring",
     "open_dispatcher": "wiring",
 }
 

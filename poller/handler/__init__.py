@@ -15,25 +15,37 @@ from poller.doors import door
 
 if TYPE_CHECKING:
     from poller.handler.batch import Batch, Standing
-    from poller.handler.call import Handler, HandlerFailure
-    from poller.handler.reports import Reject, RetryLater
+    from poller.handler.call import Handler, HandlerFailure, ThreadExecutor
+    from poller.handler.reports import InvalidReport, Reject, RetryLater
+    from poller.handler.result import CallResult, RowError
+    from poller.handler.subprocess import ProcessExecutor
 
 __all__ = [
     "Batch",
+    "CallResult",
     "Handler",
     "HandlerFailure",
+    "InvalidReport",
+    "ProcessExecutor",
     "Reject",
     "RetryLater",
+    "RowError",
     "Standing",
+    "ThreadExecutor",
 ]
 
 _HOMES = {
     "Batch": "batch",
+    "CallResult": "result",
     "Handler": "call",
     "HandlerFailure": "call",
+    "InvalidReport": "reports",
+    "ProcessExecutor": "subprocess",
     "Reject": "reports",
     "RetryLater": "reports",
+    "RowError": "result",
     "Standing": "batch",
+    "ThreadExecutor": "call",
 }
 
 __getattr__, __dir__ = door(__name__, _HOMES)

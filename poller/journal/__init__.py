@@ -5,3 +5,36 @@
 are written before the commit that passes them. `configurations` are hints, by which two apps under one name notice
 each other.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from poller.doors import door
+
+if TYPE_CHECKING:
+    from poller.journal.audit import AuditTrail
+    from poller.journal.configurations import Configurations
+    from poller.journal.delivery_log import DeliveryLog
+    from poller.journal.quarantine.record import QuarantineRecord
+    from poller.journal.quarantine.records import Entry, Quarantine
+
+__all__ = [
+    "AuditTrail",
+    "Configurations",
+    "DeliveryLog",
+    "Entry",
+    "Quarantine",
+    "QuarantineRecord",
+]
+
+_HOMES = {
+    "AuditTrail": "audit",
+    "Configurations": "configurations",
+    "DeliveryLog": "delivery_log",
+    "Entry": "quarantine.records",
+    "Quarantine": "quarantine.records",
+    "QuarantineRecord": "quarantine.record",
+}
+
+__getattr__, __dir__ = door(__name__, _HOMES)

@@ -33,3 +33,40 @@ after `ttl` + margin. An operator gets through within one heartbeat and one batc
 process), so two handlers may work on the same rows for a while: a sink that must not see that compares fencing
 tokens. No batch is delivered exactly once by the lease alone.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from poller.doors import door
+
+if TYPE_CHECKING:
+    from poller.lease.heartbeat import Heartbeat
+    from poller.lease.sending import OutcomeUnknown
+    from poller.lease.server_clock import ServerClock
+    from poller.lease.state_file import Conflict, Copy, StateFile
+    from poller.lease.tenure import YIELD_WITHIN, Tenure
+
+__all__ = [
+    "YIELD_WITHIN",
+    "Conflict",
+    "Copy",
+    "Heartbeat",
+    "OutcomeUnknown",
+    "ServerClock",
+    "StateFile",
+    "Tenure",
+]
+
+_HOMES = {
+    "YIELD_WITHIN": "tenure",
+    "Conflict": "state_file",
+    "Copy": "state_file",
+    "Heartbeat": "heartbeat",
+    "OutcomeUnknown": "sending",
+    "ServerClock": "server_clock",
+    "StateFile": "state_file",
+    "Tenure": "tenure",
+}
+
+__getattr__, __dir__ = door(__name__, _HOMES)

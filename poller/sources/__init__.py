@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING
 from poller.doors import door
 
 if TYPE_CHECKING:
+    from poller.sources.probing import NoAnswer, RowProbe
     from poller.sources.sql_source import SqlSource
 
-__all__ = ["SqlSource"]
+__all__ = [
+    "NoAnswer",
+    "RowProbe",
+    "SqlSource",
+]
 
-__getattr__, __dir__ = door(__name__, {"SqlSource": "sql_source"})
+_HOMES = {
+    "NoAnswer": "probing",
+    "RowProbe": "probing",
+    "SqlSource": "sql_source",
+}
+
+__getattr__, __dir__ = door(__name__, _HOMES)

@@ -62,12 +62,13 @@ if TYPE_CHECKING:
     from poller.tick.reader import KEPT_FOR
     from poller.tick.recheck import Recheck
     from poller.tick.replay import Replay
-    from poller.tick.result import Outcome, TickResult
+    from poller.tick.result import BoundOutput, Outcome, TickResult
     from poller.tick.watches import PENDING_CAP
 
 __all__ = [
     "KEPT_FOR",
     "PENDING_CAP",
+    "BoundOutput",
     "Outcome",
     "Recheck",
     "Replay",
@@ -77,6 +78,7 @@ __all__ = [
 _HOMES = {
     "KEPT_FOR": "reader",
     "PENDING_CAP": "watches",
+    "BoundOutput": "result",
     "Outcome": "result",
     "Recheck": "recheck",
     "Replay": "replay",

@@ -293,7 +293,7 @@ def test_the_mode_changes_nothing_in_a_document(queued: Folder, azurite: Azurite
 
 def test_check_says_what_the_queue_mode_lacks(queued: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     from poller import load_app
-    from poller.dispatch.wiring import findings
+    from poller.dispatch import findings
     from poller_cli.main import execute
 
     file = str(queued.write())

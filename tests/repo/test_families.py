@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from poller.databases.kinds import KINDS
+from poller.databases import KINDS
 from tests.support.services import REPOSITORY
 
 SOURCES = REPOSITORY / "poller" / "sources"

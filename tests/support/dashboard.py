@@ -25,7 +25,7 @@ from poller.model.conditions import view
 from poller.model.document import DeliveryError
 from poller.model.view import PollerFacts, PollerLimits
 from poller.stores import MemoryStore
-from poller.tick.result import BoundOutput
+from poller.tick import BoundOutput
 from tests.support.quarantine import Clock, entry, quarantine
 
 NOW = datetime(2026, 11, 23, 13, 42, 17, tzinfo=UTC)

@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from poller import Batch, Poller
-from poller.dispatch import Dispatcher, DispatchOutput
-from poller.dispatch.messages import WorkMessage
+from poller.dispatch import Dispatcher, DispatchOutput, Pollers, WorkMessage
 from poller.dispatch.probes import Answer, DatabaseProber, Prober
 from poller.dispatch.queues import Queue
-from poller.dispatch.round import Pollers
 from poller.dispatch.work import Work
 from poller.errors import StoreUnavailable
 from poller.ports import Found, Listed, Missing, StateStore, Timeout, Unchanged, Written

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from poller.admin.editor import Applied, Operator, Review
+from poller.admin import Applied, Operator
+from poller.admin.editor import Review
 from poller.model.changes import to_pause, to_reset, to_resume
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from poller.errors import StoreUnavailable
-from poller.journal.quarantine.records import Entry, Quarantine
+from poller.journal import Entry, Quarantine
 from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError

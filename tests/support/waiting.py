@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from poller.journal.quarantine.records import Entry, Quarantine
+from poller.journal import Entry, Quarantine
 from poller.model import aside, transitions
 from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from poller.journal.audit import AuditTrail
+from poller.journal import AuditTrail
 from poller.model import limits
 from poller.model.document import OperatorChange
 from poller.runtime import SystemRuntime

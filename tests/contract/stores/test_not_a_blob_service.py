@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from poller.errors import StateCorrupt, StoreError, StoreUnavailable
-from poller.lease.state_file import StateFile
+from poller.lease import StateFile
 from poller.model.timing import Timing
 from poller.ports import Found, Timeout
 from poller.runtime import SystemRuntime

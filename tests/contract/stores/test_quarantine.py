@@ -9,9 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from poller.contract.stores import Place
+from poller.journal import Quarantine, QuarantineRecord
 from poller.journal.quarantine.prune import Pruner
-from poller.journal.quarantine.record import QuarantineRecord
-from poller.journal.quarantine.records import Quarantine
 from poller.runtime import SystemRuntime
 from tests.support.documents import hold_to_schemas
 from tests.support.quarantine import entry, quarantine

@@ -16,8 +16,7 @@ import pytest
 
 from poller import Batch, ConfigError, Poller, load_app
 from poller.admin import Refused, WrongArgument, clone_checkpoint
-from poller.backfill import pause, resume
-from poller.backfill.run import Backfill, BackfillRequest
+from poller.backfill import Backfill, BackfillRequest, pause, resume
 from poller.ports import Found, Source
 from poller.sources import SqlSource
 from poller.stores import MemoryStore

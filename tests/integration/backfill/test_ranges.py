@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poller.backfill.ranges import Range
+from poller.backfill import Range
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
 from tests.integration.sources.tables import TIMESTAMP, execute, family

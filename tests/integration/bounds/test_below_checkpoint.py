@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from poller import Poller
-from poller.admin.editor import Operator
+from poller.admin import Operator
 from poller.model.cursor import Cursor, CursorKind
 from poller.model.timing import Timing
 from poller.observability import PollerEvent, ServerBelowCheckpoint

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from poller import Poller
-from poller.admin.editor import Operator
+from poller.admin import Operator
 from poller.databases.samplers import Sample
 from poller.model.cursor import Cursor
 from poller.model.timing import Timing

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Connection, CursorResult
 
-from poller.databases.capture import CapturePlan, run
+from poller.databases import CapturePlan
+from poller.databases.capture import run
 from tests.integration.capture.captured import Captured
 
 FAMILIES = {"postgres_db": "postgresql", "mariadb_db": "mysql", "sqlite_url": "sqlite"}

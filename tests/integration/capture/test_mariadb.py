@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, CursorResult
 from sqlalchemy.exc import DBAPIError
 
-from poller.databases.capture import CaptureRefusal, run
+from poller.databases import CaptureRefusal
+from poller.databases.capture import run
 from poller.errors import CaptureGap
 from tests.integration.capture.captured import Captured
 from tests.integration.capture.reading import source

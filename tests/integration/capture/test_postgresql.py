@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases import CapturePlan, CaptureRefusal
 from poller.databases import capture as common
-from poller.databases.capture import CapturePlan, CaptureRefusal
 from poller.errors import SourceError
 from tests.integration.capture.captured import Captured
 from tests.integration.capture.reading import rows

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from poller.databases.capture import CaptureRefusal
+from poller.databases import CaptureRefusal
 from tests.integration.capture.captured import Captured
 from tests.integration.capture.reading import rows
 

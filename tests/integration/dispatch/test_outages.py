@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from poller.dispatch.messages import WorkMessage
+from poller.dispatch import WorkMessage
 from poller.dispatch.probes import TOLD, Answer
 from poller.errors import StoreUnavailable
 from poller.ports import Found

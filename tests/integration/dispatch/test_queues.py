@@ -14,8 +14,8 @@ import pytest
 from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.queue import AccountSasPermissions, ResourceTypes, Services, generate_account_sas
 
-from poller.dispatch.messages import NotAWorkMessage, WorkMessage, decode, read
-from poller.dispatch.queues import StorageQueue
+from poller.dispatch import StorageQueue, WorkMessage
+from poller.dispatch.messages import NotAWorkMessage, decode, read
 from poller.errors import ConfigError, StoreDenied, StoreError, StoreUnavailable
 from tests.contract.stores.canned import Canned, answer
 from tests.support.azurite import ACCOUNT, KEY, Azurite

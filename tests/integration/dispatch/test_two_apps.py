@@ -9,9 +9,8 @@ from typing import TypeAlias
 
 import pytest
 
-from poller.dispatch import Dispatcher
-from poller.dispatch.round import Pollers
-from poller.journal.configurations import Configurations
+from poller.dispatch import Dispatcher, Pollers
+from poller.journal import Configurations
 from tests.support.configurations import BOTH, ORDERS
 from tests.support.dispatching import APP, Shop, Told, work_message
 

@@ -17,8 +17,7 @@ from azure.core.exceptions import ClientAuthenticationError
 from poller import Batch, Poller
 from poller.errors import ConfigError, SourceUnavailable, StoreUnavailable
 from poller.ports import Found
-from poller.sources import SqlSource
-from poller.sources.probing import NoAnswer, RowProbe
+from poller.sources import NoAnswer, RowProbe, SqlSource
 from poller.stores import MemoryStore, SqlStore
 from tests.integration.identity.conftest import CLIENT
 from tests.integration.sources.tables import add_orders, execute, make_orders, orders

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from poller.admin.editor import Applied, Operator
+from poller.admin import Applied, Operator
 from poller.errors import LeaseHeld
 from poller.model import transitions
 from poller.model.changes import kept_by

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from poller.admin.editor import Operator
+from poller.admin import Operator
 from poller.errors import LeaseHeld, StateCorrupt, StoreError, StoreUnavailable, WriteConflict
-from poller.lease.state_file import Copy, StateFile
-from poller.lease.tenure import YIELD_WITHIN
+from poller.lease import YIELD_WITHIN, Copy, StateFile
 from poller.model import transitions
 from poller.ports import Found
 from tests.integration.operator.world import TIMING, World, at

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from poller import Batch, Poller
-from poller.admin.editor import Applied, Operator
+from poller.admin import Applied, Operator
 from poller.errors import LeaseHeld
 from poller.model.timing import Timing
 from poller.ports import StateStore, Timeout, Written

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from poller.admin.editor import Applied, Operator
-from poller.lease.state_file import Copy
+from poller.admin import Applied, Operator
+from poller.lease import Copy
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import State, decode, encode

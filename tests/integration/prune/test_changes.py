@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from poller.admin.refusals import Refused
+from poller.admin import Refused
 from poller.databases.mysql import capture as mysql_capture
 from poller.model.document import State, decode, encode
 from poller.ports import Found

@@ -14,8 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from poller import Batch, Handler
-from poller.handler.call import ThreadExecutor
-from poller.handler.result import CallResult
+from poller.handler import CallResult, ThreadExecutor
 from tests.support.certificates import Certificates
 
 

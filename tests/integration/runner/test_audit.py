@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from poller.journal.audit import AuditTrail
+from poller.journal import AuditTrail
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, OperatorChange, State
 from poller.observability import AuditFailed

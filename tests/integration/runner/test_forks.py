@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from poller import Poller, forks
 from poller.databases import samplers
 from poller.handler import load
-from poller.lease.heartbeat import Heartbeat
+from poller.lease import Heartbeat
 from poller.observability import TickFailed
 from poller.ports import StateStore
 from poller.runtime import SystemRuntime

@@ -15,7 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Batch, Poller
-from poller.backfill.ranges import Range, RangeSource
+from poller.backfill import Range
+from poller.backfill.ranges import RangeSource
 from poller.handler.portable import NoRoom
 from poller.model import transitions
 from poller.model.document import decode, encode

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from poller import Batch
-from poller.admin.editor import Operator
+from poller.admin import Operator
 from poller.errors import ConfigError, LeaseHeld, PollerError, StateCorrupt
 from poller.model.cursor import Cursor
 from poller.model.timing import Timing

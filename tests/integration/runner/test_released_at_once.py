@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from poller.lease.server_clock import ServerClock
+from poller.lease import ServerClock
 from poller.model.expiry import RELEASE_WINDOW
 from poller.stores import MemoryStore
 from tests.integration.runner.clockwork import MIDNIGHT, Clockwork

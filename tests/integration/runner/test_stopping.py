@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poller import Batch
-from poller.journal.audit import AuditTrail
-from poller.journal.delivery_log import DeliveryLog
+from poller.journal import AuditTrail, DeliveryLog
 from poller.model import transitions
 from poller.model.document import OperatorChange
 from poller.observability import LeaseReleased

@@ -11,10 +11,9 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from poller import Batch, ConfigError, Fenced, PollerError, Reject
-from poller.handler import HandlerFailure
-from poller.handler.reports import InvalidReport
-from poller.sinks.schema import ddl
+from poller.handler import HandlerFailure, InvalidReport
 from poller.sinks.sql import fenced
+from poller_cli.main import execute
 from tests.integration.sinks.target import (
     ARRIVED,
     apply,
@@ -324,7 +323,7 @@ def test_savepoints_inside_the_block_are_the_handlers_own(sqlite_shop: Engine) -
 
 
 @pytest.mark.parametrize("shop", ["postgres", "mariadb", "mysql"], indirect=True)
-def test_a_statement_before_the_fence_is_refused(shop: Engine) -> None:
+def test_a_statement_before_the_fence_is_refused(shop: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     def reads_first(batch: Batch) -> None:
         with shop.begin() as connection:
             connection.execute(select(ARRIVED)).all()
@@ -535,7 +534,9 @@ def test_each_lane_forgets_its_own(sqlite_shop: Engine) -> None:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_user_that_may_create_nothing_is_shown_the_command(postgres_shop: Engine) -> None:
+def test_a_user_that_may_create_nothing_is_shown_the_command(
+    postgres_shop: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
     with postgres_shop.begin() as connection:
         for statement in (
             "CREATE ROLE clerk LOGIN",
@@ -548,7 +549,7 @@ def test_a_user_that_may_create_nothing_is_shown_the_command(postgres_shop: Engi
         with pytest.raises(PollerError, match="poller sink ddl URL"):
             run(batch_of([1]), handler(clerk))
         with postgres_shop.begin() as connection:
-            for statement in ddl("postgresql://"):
+            for statement in printed("postgresql://", capsys):
                 connection.exec_driver_sql(statement)
             for table in ("poller_fence", "poller_applied"):
                 connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO clerk")
@@ -561,14 +562,20 @@ def test_a_user_that_may_create_nothing_is_shown_the_command(postgres_shop: Engi
             connection.exec_driver_sql("DROP ROLE clerk")
 
 
-def test_the_printed_statements_make_the_tables_that_are_used(shop: Engine) -> None:
+def printed(url: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What `poller sink ddl` prints, statement by statement."""
+    assert execute(["sink", "ddl", url]) == 0
+    return [statement for statement in capsys.readouterr().out.split(";") if statement.strip()]
+
+
+def test_the_printed_statements_make_the_tables_that_are_used(shop: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     with shop.begin() as connection:
-        for statement in ddl(shop.url.render_as_string(False)) * 2:
+        for statement in printed(shop.url.render_as_string(False), capsys) * 2:
             connection.execute(text(statement))
     run(batch_of([1]), handler(shop))
     assert ids(shop) == [1]
 
 
-def test_other_databases_are_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="A sink in oracle cannot be fenced"):
-        ddl("oracle://scott@h/d")
+def test_other_databases_are_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["sink", "ddl", "oracle://scott@h/d"]) != 0
+    assert "A sink in oracle cannot be fenced" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from poller.databases import urls
-from poller.stores.sql.store import SqlStore
+from poller.stores import SqlStore
 from tests.integration.sources.tables import closing, drain, execute, orders
 from tests.support.cases import each
 

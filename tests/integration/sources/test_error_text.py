@@ -15,7 +15,7 @@ from poller.errors import SourceError
 from poller.observability import PollerEvent, log_events
 from poller.sources import SqlSource
 from poller.sources.faults import driver_code
-from poller.stores.memory import MemoryStore
+from poller.stores import MemoryStore
 from tests.integration.sources.tables import closing, execute, make_orders, orders
 from tests.support.cases import each
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from poller.errors import ConfigError
-from poller.sources.user_sql.filters import check_filter, check_query
+from tests.integration.sources.tables import closing, drain, execute, make_orders, orders
+from tests.integration.sources.user_sql import give
 from tests.support.cases import each
 
 
@@ -26,12 +27,22 @@ from tests.support.cases import each
         ("postgresql", "ip <<= '10.0.0.0/8' and note %> 'x' or place ~= point '(1,2)' and n =-1 and k <->-2 < 3"),
     ],
 )
-def test_an_expression_stands_in_parentheses(family: str, text: str) -> None:
-    assert check_filter(text, family) == f"({text})"
+def test_one_expression_is_taken(family: str, text: str) -> None:
+    give(family, filter=text)
 
 
-def test_colons_are_escaped() -> None:
-    assert check_filter("t > '12:30'::time", "postgresql") == "(t > '12\\:30'\\:\\:time)"
+def test_an_expression_stands_in_parentheses(any_db: str) -> None:
+    make_orders(any_db, [f"2026-01-01 00:00:0{n}" for n in range(4)])
+    with closing(orders(any_db, filter="id = 1 or id = 3 or id = 4")) as source:
+        assert [row["id"] for row in drain(source, 1)] == [1, 3, 4], "the cursor's condition holds for each of them"
+
+
+def test_colons_are_those_of_the_database(postgres_db: str) -> None:
+    make_orders(postgres_db, ["2026-01-01 00:00:00"])
+    execute(postgres_db, "update orders set updated_at = '2026-01-01 12\\:31\\:00'")
+    for least, ids in (("12:30", [1]), ("12:32", [])):
+        with closing(orders(postgres_db, filter=f"updated_at::time > '{least}'::time")) as source:
+            assert [row["id"] for row in drain(source, 1)] == ids
 
 
 @each(
@@ -60,12 +71,12 @@ def test_colons_are_escaped() -> None:
 )
 def test_anything_else_is_refused(family: str, text: str) -> None:
     with pytest.raises(ConfigError) as error:
-        check_filter(text, family)
+        give(family, filter=text)
     assert error.value.key == "filter"
 
 
 @each("text", ["SELECT 1;", "SELECT (1", "UPDATE x SET a = 1", "", "SELECT 1; SELECT 2"])
 def test_what_cannot_be_a_subquery_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as error:
-        check_query(text, "postgresql", "updated_at")
+        give("postgresql", query=text)
     assert error.value.key == "query"

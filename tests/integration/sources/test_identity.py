@@ -8,7 +8,7 @@ from urllib.parse import quote_plus
 import pytest
 from sqlalchemy.engine import make_url
 
-from poller.databases.urls import identify
+from poller.databases import identify
 from poller.model.fingerprint import DatabaseIdentity, SourceDescription, differences
 from poller.sources import SqlSource
 from tests.support.cases import each

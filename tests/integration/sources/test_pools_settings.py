@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from poller.sources import SqlSource
-from poller.sources.probing import RowProbe
+from poller.sources import RowProbe, SqlSource
 from tests.integration.sources.tables import closing, execute, family, make_orders, orders
 from tests.support.cases import each
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.engine import URL, make_url
 
-from poller.databases.urls import identify, place
+from poller.databases import identify, place
 from poller.errors import ConfigError, SourceUnavailable
 from poller.sources.connection import read_url
 from poller.stores import SqlStore

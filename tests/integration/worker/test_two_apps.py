@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poller import Poller
 from poller.config import AppConfig
-from poller.journal.configurations import Configurations
+from poller.journal import Configurations
 from poller.observability import PollerEvent
 from poller.stores import MemoryStore
 from poller.worker import Replicas, run

@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from poller.config import load_config
 from poller.databases.tokens import chosen
 from poller.sources import SqlSource
-from poller.stores import SqlStore
-from poller.stores.opening import open_store
+from poller.stores import SqlStore, open_store
 from tests.cli.project import Project
 from tests.integration.sources.tables import execute, make_orders
 from tests.repo.docs.blocks import ROOT, blocks

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from poller.errors import StoreUnavailable
-from poller.lease.sending import OutcomeUnknown
-from poller.lease.state_file import Conflict
+from poller.lease import Conflict, OutcomeUnknown
 from poller.model.document import State
 from tests.resilience.faults.bench import Bench, Brisk
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from poller.errors import StoreUnavailable
-from poller.lease.state_file import Copy, StateFile
-from poller.lease.tenure import Tenure
+from poller.lease import Copy, StateFile, Tenure
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, State, decode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from poller.lease.tenure import Tenure
+from poller.lease import Tenure
 from poller.model.document import State
 from tests.resilience.faults.bench import commit, cursor, fail
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from poller.admin.editor import Operator
+from poller.admin import Operator
 from poller.errors import LeaseLost
-from poller.lease.state_file import Conflict
+from poller.lease import Conflict
 from poller.model import transitions
 from poller.model.document import State
 from tests.resilience.faults import fault

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from greenlet import GreenletExit
 
 from poller import Batch
-from poller.admin.editor import Operator
+from poller.admin import Operator
 from poller.admin.recovery import Recovery
 from poller.errors import (
     LeaseHeld,
@@ -20,7 +20,7 @@ from poller.errors import (
     StoreUnavailable,
     WriteConflict,
 )
-from poller.lease.tenure import YIELD_WITHIN
+from poller.lease import YIELD_WITHIN
 from poller.model.changes import to_rebind
 from poller.model.checkpoint_file import begin, read_origin, restore
 from poller.model.cursor import Cursor

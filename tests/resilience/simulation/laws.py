@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from poller.lease.tenure import CANCELLED, Tenure
+from poller.lease import Tenure
+from poller.lease.tenure import CANCELLED
 from poller.observability import PollerEvent
 from poller.ports import Row
 from poller.tick import KEPT_FOR

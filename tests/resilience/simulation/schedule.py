@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from poller.config import PollerOptions
-from poller.lease.tenure import Tenure
+from poller.lease import Tenure
 from poller.model import transitions
 from poller.model.timing import Timing
 from tests.resilience.simulation.actors import OperatorActor, Worker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from poller.admin.editor import Operator
+from poller.admin import Operator
 from poller.model import transitions
 from poller.model.document import encode
 from poller.model.stamps import stamp

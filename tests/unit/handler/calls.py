@@ -9,11 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from poller import Batch
-from poller.handler import HandlerFailure
-from poller.handler.call import ThreadExecutor
-from poller.handler.reports import InvalidReport
-from poller.handler.result import CallResult
-from poller.handler.subprocess import ProcessExecutor
+from poller.handler import CallResult, HandlerFailure, InvalidReport, ProcessExecutor, ThreadExecutor
 from poller.runtime import SystemRuntime
 from tests.support.sayings import Awaited, Unawaited
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from poller import Batch
-from poller.handler.call import ThreadExecutor
+from poller.handler import ThreadExecutor
 from tests.support import sayings
 from tests.support.sayings import NamesLate
 from tests.unit.handler.calls import Run, end_of

@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 
 from poller import Batch, Reject, RetryLater
-from poller.handler import HandlerFailure
-from poller.handler.reports import InvalidReport
-from poller.handler.result import CallResult, RowError
-from poller.handler.subprocess import ProcessExecutor
+from poller.handler import CallResult, HandlerFailure, InvalidReport, ProcessExecutor, RowError
 from poller.model.redact import LIMIT
 from poller.runtime import SystemRuntime
 from tests.support import sayings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from poller.journal.audit import AuditTrail
+from poller.journal import AuditTrail
 from poller.model.document import OperatorChange
 from poller.model.limits import LONGEST_LINE
 from poller.runtime import SystemRuntime

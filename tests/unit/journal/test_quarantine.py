@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from poller.errors import StateCorrupt
+from poller.journal import Quarantine, QuarantineRecord
 from poller.journal.quarantine.prune import STRAY_FOR, Pruner
-from poller.journal.quarantine.record import OPENINGS_KEPT, NewerRecord, QuarantineRecord
-from poller.journal.quarantine.records import NoRecord, Quarantine
-from poller.lease.sending import OutcomeUnknown
+from poller.journal.quarantine.record import OPENINGS_KEPT, NewerRecord
+from poller.journal.quarantine.records import NoRecord
+from poller.lease import OutcomeUnknown
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError
 from poller.model.limits import LARGEST_BODY
