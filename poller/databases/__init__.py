@@ -12,28 +12,24 @@ from typing import TYPE_CHECKING
 from poller.doors import door
 
 if TYPE_CHECKING:
-    from poller.databases.capture import CapturePlan, CaptureRefusal, CaptureRequest
+    from poller.databases.capture import CapturePlan, CaptureRefusal
     from poller.databases.kinds import KINDS
-    from poller.databases.urls import identify, place, read_url
+    from poller.databases.urls import identify, place
 
 __all__ = [
     "KINDS",
     "CapturePlan",
     "CaptureRefusal",
-    "CaptureRequest",
     "identify",
     "place",
-    "read_url",
 ]
 
 _HOMES = {
     "KINDS": "kinds",
     "CapturePlan": "capture",
     "CaptureRefusal": "capture",
-    "CaptureRequest": "capture",
     "identify": "urls",
     "place": "urls",
-    "read_url": "urls",
 }
 
 __getattr__, __dir__ = door(__name__, _HOMES)
