@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,6 +16,7 @@ from poller.journal.quarantine.prune import Pruner
 from poller.journal.quarantine.records import Quarantine
 from poller.lease.state_file import StateFile
 from poller.model.cursor import Cursor
+from poller.model.document import Checkpoint
 from poller.model.schedule import Schedule, schedule_of
 from poller.observability import Emitter, Observer
 from poller.ports import Runtime, Source, StateStore
@@ -22,6 +24,23 @@ from poller.tick.watches import BoundWatch, LagWatch
 
 SETTLES = 2.0
 """The most seconds that records under way are waited for."""
+
+
+class BatchNames:
+    """The second and the number in a batch's name. A number goes on within its second, from tick to tick and from
+    worker to worker, and never restarts at a second that was named before, as after a clock was set back."""
+
+    def __init__(self) -> None:
+        self._last = ("", 0)
+
+    def next(self, now: datetime, checkpoint: Checkpoint) -> tuple[str, int]:
+        """Those of the next batch. `checkpoint`: as the document has it, whose batch may be another worker's."""
+        second = f"{now:%Y%m%d_%H%M%S}"
+        committed = re.fullmatch(r"[a-z]+_(\d{8}_\d{6})_(\d+)", checkpoint.last_successful_batch_id or "", re.ASCII)
+        before = max(self._last, (committed[1], int(committed[2])) if committed else self._last)
+        number = before[1] + 1 if second <= before[0] else 1
+        self._last = max(before[0], second), number
+        return second, number
 
 
 class Context:
@@ -41,6 +60,7 @@ class Context:
         executors: where its handler runs.
         emit: gives an event to the observers.
         watch_bound, lag: what is known of its source from tick to tick.
+        batch_names: names its batches.
         rewrite_at: no weekly rewrite before, on the runtime's monotonic clock.
     """
 
@@ -83,6 +103,7 @@ class Context:
         self.executors = Executors(runtime, processes=options.isolation == "process")
         self.watch_bound = BoundWatch(emit)
         self.lag = LagWatch(name, source, runtime)
+        self.batch_names = BatchNames()
         self.rewrite_at = float("-inf")
 
     def settle(self) -> None:

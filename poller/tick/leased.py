@@ -93,7 +93,6 @@ class LeasedDelivery:
         self._limit = context.options.handler_limit.total_seconds()
         asked = context.source.query_timeout.total_seconds()
         self._page_limit = max(PAGE_LIMIT, PAGE_QUERIES * asked, self._limit)
-        self._batches = 0
         self._heartbeat = Heartbeat(
             tenure,
             runtime=context.runtime,
@@ -161,9 +160,10 @@ class LeasedDelivery:
         return aside.due(self.tenure.state, context.file.clock.now(), limits=context.options.limits) is not None
 
     def new_batch_id(self) -> str:
-        """A name for the next batch."""
-        self._batches += 1
-        return f"{self._purpose.batches}_{self._context.file.clock.now():%Y%m%d_%H%M%S}_{self._batches:04d}"
+        """A name for the next batch, which none before it has."""
+        context = self._context
+        second, number = context.batch_names.next(context.file.clock.now(), self.tenure.state.checkpoint)
+        return f"{self._purpose.batches}_{second}_{number:04d}"
 
     def batch(
         self,

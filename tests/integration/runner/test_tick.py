@@ -127,6 +127,16 @@ def test_a_batch_says_where_it_stands(worlds: Worlds) -> None:
     assert world.state.checkpoint.metadata == {"row_count": 2}
 
 
+def test_no_two_batches_have_one_name(worlds: Worlds) -> None:
+    world = worlds(rows=1)
+    workers = [world.worker, world.worker, world.another()]
+    names: list[str] = []
+    for number, worker in enumerate(workers * 2, start=2):  # the clock stands still
+        worker.tick(lambda batch: names.append(batch.batch_id))
+        world.table.rows.append(row(number))
+    assert len(set(names)) == len(names) == 6
+
+
 def test_a_rows_key_stays_the_same_until_its_next_version(worlds: Worlds) -> None:
     world = worlds(rows=3)
     keys: list[list[str]] = []

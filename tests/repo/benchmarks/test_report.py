@@ -124,7 +124,7 @@ def test_a_step_that_fails_keeps_its_lines_and_those_of_others(
     assert "Traceback" not in capsys.readouterr().err
 
 
-@pytest.mark.soak
+@pytest.mark.prove
 @pytest.mark.timeout(600)
 def test_make_bench_runs_all_of_it_on_a_tiny_size(tmp_path: Path) -> None:
     arguments = ["--quick", "--out", str(tmp_path), "--peers-python", sys.executable]
