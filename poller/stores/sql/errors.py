@@ -49,7 +49,7 @@ def translate(
     error: SQLAlchemyError, place: str, name: str, *, secret: str | None, reading: bool = False
 ) -> StoreError:
     """The error to raise for what SQLAlchemy raised. `place`: what `locate` says; `secret`: the password, if any;
-    `reading`: nothing was to be written."""
+    `reading`: no document was sent."""
     if isinstance(error, NotConnected):
         return translate(error.failed, place, name, secret=secret, reading=True)
     original: Any = getattr(error, "orig", None)

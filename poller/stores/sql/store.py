@@ -359,7 +359,7 @@ class SqlStore:
             except SQLAlchemyError as error:
                 # Another process may have created it between the check and ours: each database has its own error then.
                 if _is_broken(error) or not self._exists(table):
-                    raise self._translated(error, name) from None
+                    raise self._translated(error, name, reading=True) from None
 
     def _conflict(self, name: str) -> WriteConflict:
         return WriteConflict(f"{self.locate(name)} is not the version this write was for.", document=name)

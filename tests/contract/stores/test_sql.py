@@ -130,6 +130,21 @@ def test_a_lock_that_is_not_let_go_ends_at_the_time_limit(any_db: str) -> None:
     store.close()
 
 
+def test_a_write_whose_tables_cannot_be_made_was_not_sent(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'state.db'}", connect_args={"timeout": 0.01})
+    with engine.connect() as other, closing(SqlStore(engine)) as store:
+        other.exec_driver_sql("CREATE TABLE theirs (id INTEGER)")
+        other.commit()
+        other.exec_driver_sql("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable) as error:
+            store.write(NAME, b"{}", if_tag=None, timeout=Timeout(0.1, 0.1))
+        assert not error.value.sent
+        assert "may or may not" not in str(error.value)
+        other.rollback()
+        store.write(NAME, b"{}", if_tag=None)
+    engine.dispose()
+
+
 def test_an_outage_needs_no_restart_of_ours(postgres_server: PostgresServer, postgres_db: str, mariadb_db: str) -> None:
     kills = {
         postgres_db: "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
