@@ -24,7 +24,7 @@ GENTLE = tuple(name for name in ALL if name not in DEFEAT_OBSERVED)
 RACING = Plan(url="", control="one-statement", seconds=4.0, longest=0.3, writers=6, rest=0.3, poll=0.0)
 """What is polled without a pause, and writers that rest, so that now and then nobody is open."""
 SELDOM = Plan(
-    url="", seconds=10.0, longest=0.1, writers=6, rest=0.4, poll=0.0, settle="0s", batch_size=1, page_size=2,
+    url="", seconds=6.0, longest=0.1, writers=6, rest=0.4, poll=0.0, settle="0s", batch_size=1, page_size=2,
     features=("messages", "chain", "connections", "savepoints", "long-select"),
 )  # fmt: skip
 """Writers that rest: most looks find that nothing waits, so that they count, and read no page."""
@@ -97,7 +97,7 @@ def test_postgresql_through_a_pooler_loses_nothing(
 ) -> None:
     """Each statement may run in another session of the server; no bound serves twice, and no sample is shared."""
     features = ALL if bound == "exact" else GENTLE
-    plan = replace(PLAN, url=postgres_db, bound=bound, kind=kind, beside=2, features=features, seconds=15.0)
+    plan = replace(PLAN, url=postgres_db, bound=bound, kind=kind, beside=2, features=features, seconds=8.0)
     try:
         with pooled(postgres_server.port, ("postgres", ROLE)) as port:
             spared(replace(plan, pooler=port), "exact" if kind == "xid8+pk" else bound)
@@ -155,7 +155,7 @@ def test_a_sample_in_one_statement_with_the_page_loses_rows(postgres_db: str) ->
 BURNING = Plan(url="", burners=2, settle="0s", seed=7, batch_size=10, page_size=20)
 """With the processor saturated."""
 LONGER = pytest.mark.parametrize(
-    "seconds", [pytest.param(8.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+    "seconds", [pytest.param(5.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
 )
 
 
@@ -200,7 +200,7 @@ def test_sqlite(sqlite_url: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(10.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+    "seconds", [pytest.param(6.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
 )
 def test_postgresql_where_nothing_waits(postgres_db: str, seconds: float) -> None:
     spared_where_nothing_waits(replace(SELDOM, url=postgres_db, seconds=seconds, bound="exact"), "exact")
@@ -219,7 +219,7 @@ def test_postgresql_numbers_where_nothing_waits(postgres_db: str, kind: CursorKi
 
 
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(10.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+    "seconds", [pytest.param(6.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
 )
 def test_mariadb_where_nothing_waits(mariadb_db: str, seconds: float) -> None:
     spared_where_nothing_waits(replace(SELDOM, url=mariadb_db, seconds=seconds), "observed")
@@ -237,7 +237,7 @@ def test_mariadb_numbers_where_nothing_waits(mariadb_db: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(10.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+    "seconds", [pytest.param(6.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
 )
 def test_sqlite_where_nothing_waits(sqlite_url: str, seconds: float) -> None:
     spared_where_nothing_waits(replace(SELDOM, url=sqlite_url, seconds=seconds, longest=0.05), "exact")
@@ -254,7 +254,7 @@ def loses(new_database: Callable[[], str], plan: Plan) -> bool:
     return any(torture(replace(plan, url=new_database(), seed=seed), settles=2.0).lost for seed in (1, 2, 3))
 
 
-@pytest.mark.soak
+@pytest.mark.prove
 def test_a_clock_in_the_select_list_loses_rows(postgres_server: PostgresServer) -> None:
     """It is read after the scan. That shows only where nobody was open at the scan."""
     short = replace(RACING, control="select-list", seconds=8.0, longest=0.05, writers=12, features=())
@@ -263,7 +263,7 @@ def test_a_clock_in_the_select_list_loses_rows(postgres_server: PostgresServer) 
     assert found.lost == 0, "else the writers would be to blame"
 
 
-@pytest.mark.soak
+@pytest.mark.prove
 def test_the_least_trx_started_less_two_seconds_loses_rows(mariadb_server: MariaDbServer) -> None:
     """It is later than the statement's NOW() by as long as the statement waited for its table."""
     waiting = Plan(url="", control="trx-started", seconds=15.0, writers=12, features=("locks", "long-select"))

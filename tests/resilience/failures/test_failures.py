@@ -20,7 +20,7 @@ SCHEDULES = 5_000
 """Of each variant (`VARIANTS`)."""
 TELLING = 75
 """How many the ordinary suite plays; in them everything that they are to prove happens more than once or twice."""
-SHARE = 1_000
+SHARE = 500
 AT_ONCE = 50
 """So many take a few seconds."""
 REACHED = (

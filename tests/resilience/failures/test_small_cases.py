@@ -49,9 +49,14 @@ def played(mode: Mode, event: Event | None, steps: range) -> None:
         assert report.violation is None, f"{kinds} in the mode {mode}, {event} after {step}: {report.violation}"
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param(mode, marks=pytest.mark.soak if mode == "quarantine" else pytest.mark.prove)
+        for mode in get_args(Mode)
+    ],
+)
 def test_three_rows_of_each_kind(mode: Mode) -> None:
     played(mode, None, range(1))
 

@@ -84,6 +84,7 @@ FAILING = (
             ),
         ),
         "is tried after a killed try",
+        first=143,
     ),
     Mutant(
         "what a handler named is done",
@@ -132,6 +133,7 @@ FAILING = (
             ),
         ),
         "while .* is listed|two versions of a row|the record of .* is superseded",
+        first=18,
     ),
     Mutant(
         "a row aside is tried whenever there is time",
@@ -171,6 +173,7 @@ FAILING = (
             ),
         ),
         "count as attempts|counts as an attempt",
+        first=13,
     ),
     Mutant(
         "a listed row is passed by a write that nobody waits for",
@@ -188,6 +191,7 @@ FAILING = (
             ),
         ),
         "a window of another checkpoint counts|commits several calls, and not all of their rows were done",
+        first=266,
     ),
     Mutant(
         "rows are handed over however long the lease, a record or a piece took to write",

@@ -24,6 +24,7 @@ LANES = (
             Edit("tick/committer.py", "            self._at_work.release()\n", "            pass\n"),
         ),
         "a commit that never landed",
+        first=27,
     ),
     Mutant(
         "rows wait in a lane in the wrong order",
@@ -46,6 +47,7 @@ LANES = (
             ),
         ),
         "behind row|come next there",
+        first=11,
     ),
     Mutant(
         "what lanes have done covers rows of other lanes",
@@ -59,6 +61,7 @@ LANES = (
             Edit("tick/step.py", "seen.wanted and not seen.failed and", "seen.wanted and"),
         ),
         "come next there",
+        first=19,
     ),
 )
 """On schedules without failing rows."""
@@ -78,11 +81,13 @@ LANES_FAILING = (
             ),
         ),
         "neither done nor listed",
+        first=67,
     ),
     Mutant(
         "what lanes have done covers a row that failed",
         (Edit("tick/board.py", "ends[lane] = row.cursor", "ends = [row.cursor] * len(self._waiting)"),),
         "says that lanes have done",
+        first=24,
     ),
     Mutant(
         "rows that wait in a lane are never read again",

@@ -33,7 +33,7 @@ class Mutant:
         name: what is wrong with it.
         edits: how it is made.
         dies_of: a pattern of the law that is broken; another end is no proof.
-        seeds: the schedules it is tried on, in this order.
+        seeds: the schedules it is tried on, in this order, but `first` before them: one that it died of.
         test: which test it dies of, where schedules are of no use; empty otherwise.
         line: which of the protocol's own mutants it is, in the protocol's words; empty where it is another.
     """
@@ -42,6 +42,7 @@ class Mutant:
     edits: tuple[Edit, ...]
     dies_of: str
     seeds: range = ANY
+    first: int | None = None
     test: str = ""
     line: str = ""
 

@@ -60,6 +60,7 @@ PROTOCOL = (
         ),
         "that never landed|are both believed|is unresolved",
         line="timeout taken as applied",
+        first=6,
     ),
     Mutant(
         "a timeout is taken as not applied after a re-read",
@@ -77,6 +78,7 @@ PROTOCOL = (
         ),
         "is unresolved",
         line="timeout taken as not applied after a re-read",
+        first=6,
     ),
     Mutant(
         "only the newest write id is kept",
@@ -140,6 +142,7 @@ PROTOCOL = (
         ),
         "reports its lease lost, and it is not",
         line="heartbeat and commit with separate ETags",
+        first=10,
     ),
 )
 """The list of protocol.md; its first line is broken in two places."""

@@ -9,6 +9,7 @@ RULES = (
         "a row that is set aside gets no record",
         (Edit("model/verdict.py", "if verdict.moves else ()), *verdict.listed)", "if verdict.moves else ()),)"),),
         "the record of .* is",
+        first=8,
     ),
     Mutant(
         "a named row is passed and not listed",
@@ -24,6 +25,7 @@ RULES = (
         "there is no limit of rows aside",
         (Edit("model/judging.py", "free = aside.failing(self._state) < self._limits.max_aside or", "free = True or"),),
         "although max_aside is reached",
+        first=40,
     ),
     Mutant(
         "there is no limit of rows listed",
@@ -35,11 +37,13 @@ RULES = (
             ),
         ),
         "although max_quarantined is reached|rows are listed",
+        first=47,
     ),
     Mutant(
         "a row that blocks is never set aside",
         (Edit("model/judging.py", "or self._limits.backoff.exhausted(failures)", "or False"),),
         "were not handed over",
+        first=37,
     ),
     Mutant(
         "where order is strict, named rows are set aside too",
@@ -104,6 +108,7 @@ RULES = (
             ),
         ),
         "two versions of a row|handed over while",
+        first=18,
     ),
     Mutant(
         "half of the page is handed over, not of what is left up to the suspect",
@@ -163,6 +168,7 @@ RULES = (
         "a cancelled try counts as killed",
         (Edit("model/transitions.py", "state = aside.not_tried(window.not_begun(", "state = (window.not_begun("),),
         "a cancelled call will count",
+        first=43,
     ),
     Mutant(
         "a row listed ahead is tried before it was passed",
@@ -185,6 +191,7 @@ RULES = (
             ),
         ),
         "halts after",
+        first=121,
     ),
 )
 """On schedules whose rows fail."""

@@ -25,6 +25,7 @@ FURTHER = (
         "heartbeat and commit write beside each other",
         (Edit("lease/tenure.py", "while not self._lock.acquire(timeout=max(self._left(), 0.001)):", "while False:"),),
         "two writes in flight|is unresolved|its tenure is over",
+        first=10,
     ),
     Mutant(
         "a taker waits for no margin",
@@ -47,6 +48,7 @@ FURTHER = (
         ),
         BOTH,
         MEDDLED,
+        first=1749,
     ),
     Mutant(
         "a change is made again on another's tenure",
@@ -63,6 +65,7 @@ FURTHER = (
             ),
         ),
         "undoes an operator's|loses the record|undoes a reset|takes the token back",
+        first=7,
     ),
     Mutant(
         "a resend does not look at the deadline",
@@ -113,12 +116,14 @@ FURTHER = (
         (Edit("admin/editor.py", "return worker if ttl < worker <= LONGEST_TRUSTED else ttl", "return ttl"),),
         BOTH,
         BREAKS,
+        first=163,
     ),
     Mutant(
         "a document that is put back is free at once",
         (Edit("admin/recovery.py", "held = operator.keeps_for(start.lease) if keep else 0.0", "held = 0.0"),),
         BOTH,
         MEDDLED,
+        first=2999,
     ),
     Mutant(
         "a paused poller goes on",
@@ -166,6 +171,7 @@ FURTHER = (
             ),
         ),
         "that nobody believes",
+        first=10,
     ),
     Mutant(
         "the checkpoint passes the row that was looked ahead",
@@ -204,6 +210,7 @@ FURTHER = (
         "the weekly rewrite does not look whether a lease is live",
         (Edit("tick/idle_writes.py", "transitions.WEEK or not lease.free or", "transitions.WEEK or"),),
         f"writes once more what|without counting the attempt|under the lease of|{BOTH}",
+        first=15,
     ),
     Mutant(
         "the weekly rewrite moves the checkpoint back to the beginning",
@@ -227,11 +234,13 @@ FURTHER = (
         ),
         "under a lower token",
         MEDDLED,
+        first=6074,
     ),
     Mutant(
         "a lease on its way back is still believed",
         (Edit("lease/tenure.py", "            self._ending = ends\n", ""),),
         BOTH,
+        first=19,
     ),
     Mutant(
         "waiting for the other thread's write past an old deadline is a lost lease",
@@ -243,6 +252,7 @@ FURTHER = (
             ),
         ),
         "although its deadline is ahead",
+        first=68,
     ),
     Mutant(
         "a denied resend makes room for another write",
@@ -266,6 +276,7 @@ FURTHER = (
             ),
         ),
         "finds the document corrupt",
+        first=52,
     ),
 )
 """Others worth distinguishing; some were bugs that the simulation found."""

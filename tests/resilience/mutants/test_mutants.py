@@ -57,18 +57,19 @@ def copied(to: Path, edits: tuple[Edit, ...] = ()) -> Path:
     return to
 
 
-def tried(directory: Path, seeds: range, *kind: str) -> subprocess.CompletedProcess[str]:
+def tried(
+    directory: Path, seeds: range, *, first: int | None = None, kind: str = "leases"
+) -> subprocess.CompletedProcess[str]:
     """The simulation on the copy, in a process of its own."""
+    played = seeds if first is None else (first, *seeds)
     return subprocess.run(
         [
             sys.executable,
             "-m",
             "tests.resilience.mutants.killer",
             str(directory),
-            str(seeds.start),
-            str(seeds.stop),
-            str(seeds.step),
-            *kind,
+            kind,
+            *map(str, played),
         ],
         cwd=directory,
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(directory), str(ROOT)))},
@@ -93,7 +94,8 @@ pytestmark = pytest.mark.timeout(400)
     [pytest.param(mutant, id=mutant.name.replace(" ", "-"), marks=marks(mutant)) for mutant in (*MUTANTS, *LANES)],
 )
 def test_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
-    ended = tried(copied(tmp_path, mutant.edits), mutant.seeds)
+    assert mutant.first is None or mutant.first in mutant.seeds
+    ended = tried(copied(tmp_path, mutant.edits), mutant.seeds, first=mutant.first)
     assert ended.returncode == 1, f"survived {mutant.seeds}: {ended.stdout}{ended.stderr}"
     assert re.search(mutant.dies_of, ended.stdout), f"died of something else: {ended.stdout}{ended.stderr}"
 
@@ -117,7 +119,7 @@ def test_the_code_as_it_is_survives(seeds: range, tmp_path: Path) -> None:
 )
 def test_mutant_of_failing_rows_dies(mutant: Mutant, tmp_path: Path) -> None:
     seeds = FEW if mutant.seeds is ANY else mutant.seeds
-    ended = tried(copied(tmp_path, mutant.edits), seeds, "failing")
+    ended = tried(copied(tmp_path, mutant.edits), seeds, first=mutant.first, kind="failing")
     assert ended.returncode == 1, f"survived {seeds}: {ended.stdout}{ended.stderr}"
     assert re.search(mutant.dies_of, ended.stdout), f"died of something else: {ended.stdout}{ended.stderr}"
 

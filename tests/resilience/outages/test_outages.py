@@ -24,7 +24,7 @@ OPTIONS = 'lease_ttl = "3s"\nheartbeat_interval = "750ms"\nbatch_size = 20'
 ROWS = 1500
 
 short_and_long = pytest.mark.parametrize(
-    "seconds", [pytest.param(4, id="short"), pytest.param(30, id="long", marks=pytest.mark.soak)]
+    "seconds", [pytest.param(4, id="short"), pytest.param(30, id="long", marks=pytest.mark.prove)]
 )
 
 

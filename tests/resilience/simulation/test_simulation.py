@@ -45,7 +45,7 @@ REACHED = (
     *("rewritten", "began"),
     *(f"operator {kind}" for kind in ("pause", "resume", "reset", "break", "rebind", "rescue")),
 )
-SHARE = 1_000
+SHARE = 500
 """How many the ordinary suite and the soak run, each in the variant that it draws."""
 AT_ONCE = 50
 """So many take a few seconds."""

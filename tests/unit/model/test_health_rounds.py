@@ -297,7 +297,15 @@ def complaint(world: World, kind: str, healthy: bool) -> str | None:
     "alarm, and nothing else is missed, by an oracle over random lives",
 )
 @pytest.mark.parametrize("kind", [TIMES, NUMBERS])
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.soak)], ids=["a few", "many"])
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        range(3),
+        pytest.param(range(3, 20), marks=pytest.mark.soak),
+        pytest.param(range(20, 60), marks=pytest.mark.prove),
+    ],
+    ids=["a few", "more", "many"],
+)
 def test_an_oracle_agrees_with_every_verdict(kind: str, seeds: range) -> None:
     kinds = set()
     for seed in seeds:
