@@ -85,6 +85,7 @@ PROTOCOL = (
         (Edit("model/document.py", "[-WRITE_IDS_KEPT:]", "[-1:]"),),
         "refused a commit that had landed|lease is lost, and it is not",
         line="only the newest write id kept",
+        first=227,
     ),
     Mutant(
         "--break-lease releases at once",

@@ -31,6 +31,7 @@ FURTHER = (
         "a taker waits for no margin",
         (Edit("model/timing.py", "return min(5.0, max(2.0, self.ttl / 2))", "return 0.0"),),
         BOTH,
+        first=113,
     ),
     Mutant(
         "an owner trusts its lease for as long as a taker waits",
@@ -77,6 +78,7 @@ FURTHER = (
             ),
         ),
         "without knowing its deadline to be ahead",
+        first=575,
     ),
     Mutant(
         "an acquire counts no attempt",
@@ -146,6 +148,7 @@ FURTHER = (
         ),
         "was kept out",
         ENDLESS,
+        first=107,
     ),
     Mutant(
         "every tenure starts the clock of the looks for a note anew",
@@ -160,6 +163,7 @@ FURTHER = (
         ),
         "was kept out",
         ENDLESS,
+        first=107,
     ),
     Mutant(
         "a release that landed late is not stamped anew",
@@ -265,6 +269,7 @@ FURTHER = (
         ),
         "is unresolved",
         range(1500, 4500),  # a denial of the second copy, whose first one had landed, is rare: earlier seeds draw none
+        first=2255,
     ),
     Mutant(
         "a document made meanwhile is taken for deleted",

@@ -27,17 +27,6 @@ FEW = range(400)
 """Schedules whose rows fail; `tests.resilience.failures` proves that the code as it is survives them."""
 BEYOND = (range(5_024, 12_000, 25), range(5_013, 6_000, 20), range(5_003, 6_000, 20))
 """Of all seeds that mutants die of, those that the schedules of `tests.resilience.simulation` do not play."""
-SLOW = ("only the newest write id is kept", "heartbeat and commit each have an ETag of their own")
-"""Mutants that live through many schedules: they die in the soak."""
-SLOWEST = (
-    "a resend does not look at the deadline",
-    "a taker waits for no margin",
-    "no way is made for an operator's note",
-    "every tenure starts the clock of the looks for a note anew",
-    "a denied resend makes room for another write",
-    SLOW[0],
-)
-"""They live for minutes: they die in `make prove`."""
 HERE = 8
 """Schedules of each kind that the code as it is is shown to survive in a copy; the simulation plays the others."""
 ROOT = Path(__file__).resolve().parents[3]
@@ -80,9 +69,7 @@ def tried(
 
 
 def marks(mutant: Mutant) -> tuple[pytest.MarkDecorator, ...]:
-    if mutant.name in SLOWEST:
-        return (pytest.mark.prove,)
-    return () if mutant.line and mutant.name not in SLOW else (pytest.mark.soak,)
+    return () if mutant.line else (pytest.mark.soak,)
 
 
 pytestmark = pytest.mark.timeout(400)
