@@ -12,17 +12,17 @@ from poller.databases.capture import CaptureRefusal
 from poller.errors import CaptureGap, SourceError
 from poller.model.captured import AT, CHANGE, OLD, OP, TX, Op
 from poller.model.cursor import Cursor, KeyValue
-from poller.ports import FreshRows, Page
+from poller.ports import Page
 from poller.sources.changes import ChangeTable, Head, Installed, Values
 from poller.sources.connection import Database
-from poller.sources.rows import LazyRows, marked_json
+from poller.sources.rows import LazyRows, ListedRows, marked_json
 
 LOOKED_EVERY = 60.0
 """Seconds after which the table is compared again with what was installed."""
 _EMPTIED = "T"
 
 
-class ChangedRows(FreshRows):
+class ChangedRows(ListedRows):
     """Changes as rows of the table, with the reserved columns.
 
     Attributes:
@@ -55,15 +55,6 @@ class ChangedRows(FreshRows):
         """See `FreshRows.take`."""
         return ChangedRows(self._records.take(positions), [self.heads[at] for at in positions], self._make)
 
-    def __eq__(self, other: object) -> bool:
-        """As a list of the rows."""
-        return list(self) == (list(other) if isinstance(other, ChangedRows) else other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(list(self))
-
 
 class Captured:
     """What is known of a captured table, by the connection of its source.
@@ -79,29 +70,25 @@ class Captured:
         self._database = database
         self._relation = relation
         self._columns = columns
-        self._installed: Installed | None = None
+        self.last: Installed | None = None
+        """What the last look found."""
         self._looked: tuple[Hashable, float] | None = None
-
-    @property
-    def last(self) -> Installed | None:
-        """What the last look found; None before the first."""
-        return self._installed
 
     @property
     def installed(self) -> Installed:
         """What is installed, as the last look found it; looks if there was none. Raises: as `look`."""
-        return self.look() if self._installed is None else self._installed
+        return self.look() if self.last is None else self.last
 
     def look(self) -> Installed:
         """What is installed: asked on each connection, and once a minute. Raises: CaptureGap, if changes are or may be
         missing from now on; SourceError; what the driver raises."""
         place, now = self._database.place(), time.monotonic()
         looked = self._looked
-        if self._installed is None or looked is None or looked[0] != place or now - looked[1] >= LOOKED_EVERY:
+        if self.last is None or looked is None or looked[0] != place or now - looked[1] >= LOOKED_EVERY:
             self._looked = None
-            self._installed = self._found()
+            self.last = self._found()
             self._looked = place, now
-        return self._installed
+        return self.last
 
     def forget(self) -> None:
         """Look again before the next page."""

@@ -427,6 +427,15 @@ def _engine(url: URL, dialect: Dialect, timeout: timedelta, identity: Identity |
     )
 
 
+def engine_of(
+    url: URL | Engine, pool: Pool | None, dialect: Dialect, timeout: timedelta, identity: Identity | None
+) -> Engine:
+    """The one that was given, that of the pool, or one for a connection that is held. Raises: as `make_engine`."""
+    if isinstance(url, Engine):
+        return url
+    return make_engine(url, dialect, timeout, identity) if pool is None else pool.engine
+
+
 def quoter(engine: Engine) -> Callable[[str], str]:
     """Quotes a name where it needs it, ready for `sqlalchemy.text`, which doubles percents and reads colons itself."""
     preparer = engine.dialect.identifier_preparer

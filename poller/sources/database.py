@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, CursorResult, Engine, Inspector
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
+from poller.databases import samplers
 from poller.databases.kinds import KINDS
 from poller.databases.pools import PooledSession
 from poller.databases.samplers import (
@@ -25,7 +26,6 @@ from poller.databases.samplers import (
     Remembering,
     Sample,
     SharedSampler,
-    join,
     session_of,
 )
 from poller.databases.urls import names_host
@@ -644,8 +644,10 @@ def shared(
     """Samples of what is open on a server, shared by all sources of this process. `reading_of`: see
     `ReadingConnection`."""
     session, o = PooledSession.of(connection), asked.options
-    return join(
-        reading_of(connection) if session is None else session.reading,
+    reading = reading_of(connection) if session is None else session.reading
+    home = samplers.Samplers() if reading is None else samplers.SHARED
+    return home.join(
+        reading or samplers.ALONE,
         make,
         connection,
         kind=kind,

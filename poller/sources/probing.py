@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TypeVar
 
 from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -22,7 +22,7 @@ from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources.columns import CursorColumn, Family
-from poller.sources.connection import Database, make_engine, make_pool
+from poller.sources.connection import Database, engine_of, make_pool
 from poller.sources.current_bound import CurrentBound
 from poller.sources.database import Dialect
 from poller.sources.facts import Inspection, read_columns
@@ -33,6 +33,7 @@ from poller.sources.rows import CONVERSION_ERRORS
 from poller.sources.table import Learned
 from poller.sources.user_sql.checked import calls_functions
 
+_T = TypeVar("_T")
 _NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})
 _WHOLE_DATABASE = frozenset({"timestamp+pk", "xid8+pk", "rowversion+pk"})
 """Kinds of cursors whose bound is the same for all tables that are read in one way."""
@@ -94,9 +95,8 @@ class RowProbe:
         if not isinstance(url, Engine):
             pool = make_pool(url, dialect, timeout, 1, first.identity, of=object())
         if pool is not None:
-            pool.looks, engine = True, pool.engine
-        else:
-            engine = url if isinstance(url, Engine) else make_engine(url, dialect, timeout, first.identity)
+            pool.looks = True
+        engine = engine_of(url, pool, dialect, timeout, first.identity)
         self._database = Database(engine, dialect, timeout, pool=pool, patience=patience)
         self._bounds: dict[Hashable, tuple[CurrentBound, Prepared]] = {}
 
@@ -113,7 +113,8 @@ class RowProbe:
         if read is not None:
             known: Inspection | None = Inspection(names=(), cursor=read[0], keys=read[1], provable=True)
         else:
-            known = self._learned(subject) if self._has_rows(subject) else None
+            table = Learned(self._database, o, subject.relation, subject.quote)
+            known = self._answered(subject, table.learn) if self._has_rows(subject) else None
         if known is None:
             return None
         statements = Statements(subject.dialect, subject.quote, subject.relation, known.cursor, known.keys, ())
@@ -126,13 +127,7 @@ class RowProbe:
         statements = Statements(subject.dialect, subject.quote, subject.relation, unknown[0], unknown[1:], ())
         (every,) = statements.ranges(None, None)
         ask = statements.any_of(every)
-        has_rows: bool = self._answered(subject, lambda: bool(self._database.run(*ask).rows))
-        return has_rows
-
-    def _learned(self, subject: ProbeSubject) -> Inspection | None:
-        learned = Learned(self._database, subject.options, subject.relation, subject.quote)
-        known: Inspection | None = self._answered(subject, learned.learn)
-        return known
+        return self._answered(subject, lambda: bool(self._database.run(*ask).rows))
 
     def bound(self, one: Prepared) -> Bound:
         """The present bound of all sources that are read in this one's way. Raises: NoAnswer."""
@@ -140,12 +135,11 @@ class RowProbe:
             self._bounds[one.way] = CurrentBound(self._database, one.subject.options), one
         taken, first = self._bounds[one.way]
         try:
-            bound: Bound = self._answered(first.subject, lambda: taken.sample(first.known, first.statements))
+            return self._answered(first.subject, lambda: taken.sample(first.known, first.statements))
         except NoAnswer as none:
             if not none.everywhere:  # what `first` reads may be gone
                 del self._bounds[one.way]
             raise
-        return bound
 
     def waits(self, one: Prepared, after: Cursor | None, bound: Bound | None) -> bool:
         """True if a row waits after a cursor and below a bound; without one (None), anywhere after it. Raises:
@@ -156,8 +150,7 @@ class RowProbe:
             ranges = one.statements.ranges(after, below, inclusive=inclusive)
             return any(self._database.run(*one.statements.any_of(each)).rows for each in ranges)
 
-        waits: bool = self._answered(one.subject, ask)
-        return waits
+        return self._answered(one.subject, ask)
 
     def rest(self) -> None:
         """Nothing more is asked for now: another database may need the connection."""
@@ -170,17 +163,18 @@ class RowProbe:
             bound.close()
         self._database.close()
 
-    def _answered(self, subject: ProbeSubject, work: Callable[[], Any]) -> Any:
+    def _answered(self, subject: ProbeSubject, work: Callable[[], _T]) -> _T:
         """Do the work; once more on a new connection, if the held one broke while idle. What its functions set in
         the session is undone: the next one asks in it too."""
         o = subject.options
-        answer = self._asked(work)
-        if calls_functions(o.filter, o.query, subject.dialect.family):
-            with self._database.using:
-                self._database.restore()
-        return answer
+        try:
+            return self._asked(work)
+        finally:
+            if calls_functions(o.filter, o.query, subject.dialect.family):
+                with self._database.using:
+                    self._database.restore()
 
-    def _asked(self, work: Callable[[], Any]) -> Any:
+    def _asked(self, work: Callable[[], _T]) -> _T:
         with self._database.using:
             self._database.begin_work()
             try:
@@ -207,8 +201,7 @@ class RowProbe:
             return Fault.LOGIN
         if not isinstance(error, DBAPIError):
             return Fault.OTHER
-        fault: Fault = self._database.dialect.classify(error)
-        return fault
+        return self._database.dialect.classify(error)
 
 
 def _way(o: ReadOptions, cursor: CursorColumn, kind: str | None) -> Hashable:

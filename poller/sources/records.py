@@ -21,7 +21,7 @@ from poller.sources.connection import Database
 from poller.sources.database import Dialect, Records
 from poller.sources.facts import Inspection
 from poller.sources.options import ReadOptions
-from poller.sources.page import Query, Statements
+from poller.sources.page import Query
 from poller.sources.rows import CONVERSION_ERRORS, ReadPlan
 from poller.sources.sqlite.forms import mixed_forms
 
@@ -102,13 +102,8 @@ def refuse_bad_keys(database: Database, options: ReadOptions, checks: Sequence[t
             raise bad_key(options, "is NULL in some rows" if what == "NULL" else "is the same in several rows")
 
 
-def refuse_null_cursors(database: Database, options: ReadOptions, statements: Statements) -> None:
-    """Return if every row has a cursor. Raises: SourceError with the number of others, counted up to `PROBE`."""
-    refuse_nulls(options, int(database.run(*statements.nulls(PROBE)).rows[0][0]))
-
-
 def refuse_nulls(options: ReadOptions, count: int) -> None:
-    """As `refuse_null_cursors`, if they were counted."""
+    """Return if every row has a cursor. Raises: SourceError with the number of others, counted up to `PROBE`."""
     if count:
         many = f"{count} rows have" if count > 1 else "1 row has"
         many = f"at least {many}" if count == PROBE else many

@@ -30,7 +30,19 @@ _CHANGEABLE = (list, dict, set, tuple, bytearray)
 """What can be changed in place, or hold what can."""
 
 
-class LazyRows(FreshRows):
+class ListedRows(FreshRows):
+    """Rows that are compared and shown as a list of them."""
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == (list(other) if isinstance(other, ListedRows) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class LazyRows(ListedRows):
     """The records as plain dicts of their first columns, in select order, without what follows these: made when they
     are asked for, so that a page that is handed over in batches, or again after a failure, needs no copies.
 
@@ -66,15 +78,6 @@ class LazyRows(FreshRows):
         """See `FreshRows.take`."""
         records = [self._records[at] for at in positions]
         return LazyRows(records, self._names, self._changeable, self._documents)
-
-    def __eq__(self, other: object) -> bool:
-        """As a list of the rows."""
-        return list(self) == (list(other) if isinstance(other, LazyRows) else other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(list(self))
 
     def _made(self, records: Records) -> list[dict[str, Any]]:
         if not records:

@@ -126,10 +126,7 @@ class MySqlCapture:
             finally:
                 run(self._connection, "UNLOCK TABLES")
             if changes:
-                run(self._connection, f"DROP TABLE IF EXISTS {site.changes}")
-                run(self._connection, f"DELETE FROM {site.captures} {row}")  # noqa: S608
-                if not run(self._connection, f"SELECT 1 FROM {site.captures} LIMIT 1").all():  # noqa: S608
-                    run(self._connection, f"DROP TABLE {site.captures}")
+                common.forget(self._connection, site.changes, site.captures, row)
         return Removed(site.what, f"{site.schema}.{site.changes_name}", there, changes)
 
     @contextmanager
@@ -200,10 +197,6 @@ class MySqlCapture:
         yield "UNLOCK TABLES"
 
     def _registration(self, site: MySqlSite, removed: str = "NULL") -> str:
-        before = site.registered
-        since = "0" if before is None else str(before.columns_since)
-        if before is not None and common.retyped(before.columns, site.columns):
-            since = f"(SELECT coalesce(max(id), 0) FROM {site.changes})"  # noqa: S608
         values = {
             "change_table": literal(site.changes_name),
             "source": literal(site.table),
@@ -213,7 +206,7 @@ class MySqlCapture:
             "with_old": str(int(site.old)),
             "excluded": literal(json.dumps(site.excluded)),
             "accepted": literal(json.dumps(site.accepted)),
-            "columns_since": since,
+            "columns_since": common.columns_since(site.registered, site.columns, site.changes),
             "removed_at": removed,
         }
         names = [self._quote(name) for name in values]
@@ -372,10 +365,7 @@ class MySqlSite:
         triggers: Any = connection.execute(_TRIGGERS, of).all()
         self.triggers = {str(name): (str(on), str(definer)) for name, on, definer in triggers}
         self.registered = self._registered()
-        before = self.registered
-        self.old = wanted.old if wanted.old is not None else before is None or before.old
-        self.excluded = common.left_out(wanted, () if before is None else before.excluded, self.columns)
-        self.accepted = tuple(sorted({*wanted.accepted, *(() if before is None else before.accepted)}))
+        self.old, self.excluded, self.accepted = common.settled(wanted, self.registered, self.columns)
         self.captured = [name for name in self.columns if name not in self.excluded]
 
     def _is_there(self, table: str) -> bool:

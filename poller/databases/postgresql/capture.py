@@ -103,18 +103,15 @@ class PostgreSqlCapture:
             there = function_of(self._connection, site.function) is not None
             if there:  # with its triggers, which only the table's owner may drop by themselves
                 run(self._connection, f"DROP FUNCTION {site.function}() CASCADE")
+            row = f"WHERE change_table = {literal(site.changes_name)}"
             if not changes:
                 if site.changes_there and not site.registered.removed:
                     for statement in gap_statements(site):
                         run(self._connection, statement)
-                row = f"WHERE change_table = {literal(site.changes_name)} AND removed_at IS NULL"
-                run(self._connection, f"UPDATE {site.captures} SET removed_at = now() {row}")  # noqa: S608
+                now = f"removed_at = now() {row} AND removed_at IS NULL"
+                run(self._connection, f"UPDATE {site.captures} SET {now}")  # noqa: S608
             else:
-                run(self._connection, f"DROP TABLE IF EXISTS {site.changes}")
-                row = f"WHERE change_table = {literal(site.changes_name)}"
-                run(self._connection, f"DELETE FROM {site.captures} {row}")  # noqa: S608
-                if not run(self._connection, f"SELECT 1 FROM {site.captures} LIMIT 1").all():  # noqa: S608
-                    run(self._connection, f"DROP TABLE {site.captures}")
+                common.forget(self._connection, site.changes, site.captures, row)
         return Removed(site.facts.what, site.changes_shown, there, changes)
 
     @contextmanager
@@ -323,10 +320,7 @@ def row_of(site: PostgreSqlSite, name: str) -> str:
 
 
 def _registration(site: PostgreSqlSite) -> str:
-    found, before = site.facts, site.registered
-    since = "0" if before is None else str(before.columns_since)
-    if before is not None and common.retyped(before.columns, found.columns):
-        since = f"(SELECT coalesce(max(id), 0) FROM {site.changes})"  # noqa: S608
+    found = site.facts
     values = {
         "change_table": literal(site.changes_name),
         "source": literal(found.what),
@@ -337,13 +331,9 @@ def _registration(site: PostgreSqlSite) -> str:
         "with_old": str(site.old),
         "excluded": f"ARRAY[{site.quote.texts(site.excluded)}]::text[]",
         "accepted": f"ARRAY[{site.quote.texts(site.accepted)}]::text[]",
-        "columns_since": since,
+        "columns_since": common.columns_since(site.registered, found.columns, site.changes),
     }
-    changed = ", ".join(f"{name} = excluded.{name}" for name in list(values)[1:])
-    return (
-        f"INSERT INTO {site.captures} ({', '.join(values)}) VALUES ({', '.join(values.values())}) "  # noqa: S608
-        f"ON CONFLICT (change_table) DO UPDATE SET {changed}, removed_at = NULL"
-    )
+    return common.upsert(site.captures, values)
 
 
 def gap_statements(site: PostgreSqlSite) -> Iterator[str]:

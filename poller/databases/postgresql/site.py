@@ -24,9 +24,20 @@ _OTHER_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table
 
 
 def literal(text: str) -> str:
-    """The text as a constant, whatever `standard_conforming_strings` is where it is read."""
-    quoted = text.replace("'", "''")
-    return "E'" + quoted.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted}'"
+    """A text as a constant. One with a backslash or unprintable characters is written with escapes (`E'...'`),
+    which mean the same whatever `standard_conforming_strings` says."""
+    doubled = text.replace("'", "''")
+    if "\\" not in text and text.isprintable():
+        return f"'{doubled}'"
+    return "E'" + "".join(map(_escaped, doubled)) + "'"
+
+
+def _escaped(char: str) -> str:
+    if char == "\\":
+        return "\\\\"
+    if char.isprintable():
+        return char
+    return f"\\u{ord(char):04X}" if ord(char) < 0x10000 else f"\\U{ord(char):08X}"
 
 
 class PostgreSqlSite:
@@ -57,11 +68,8 @@ class PostgreSqlSite:
         self.function = quote(found.schema, name("poller_capture_{}"))
         self.registered: PostgreSqlRegistered | None = _registered(connection, self.captures, self.changes_name)
         self._function_oid = function_of(connection, self.function)
-        before = self.registered
-        self.old = wanted.old if wanted.old is not None else before is None or before.old
-        self.excluded = common.left_out(wanted, () if before is None else before.excluded, found.columns)
-        asked = {*wanted.accepted, *([ALWAYS] if wanted.always else [])}
-        self.accepted = tuple(sorted({*asked, *(() if before is None else before.accepted)}))
+        always = (ALWAYS,) if wanted.always else ()
+        self.old, self.excluded, self.accepted = common.settled(wanted, self.registered, found.columns, *always)
         self._always = ALWAYS in self.accepted
 
     @property

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import urls
+from poller.databases.errors import codes
 from poller.sources.columns import NAIVE_UTC, CursorColumn, Family, ValueFormat, exact_of
 from poller.sources.database import (
     Asked,
@@ -327,8 +328,7 @@ class MySql(Dialect):
 
     def classify(self, error: DBAPIError) -> Fault:
         """By the server's or client's error number."""
-        args = getattr(error.orig, "args", ())
-        number = args[0] if args and isinstance(args[0], int) else 0
+        number = codes(error.orig)[1] or 0
         if number == 2013 and "timed out" in str(error.orig):
             return Fault.TIMEOUT
         if number in _NUMBERS:

@@ -22,6 +22,7 @@ from typing import Any
 
 from sqlalchemy import Compiled
 
+from poller.databases.postgresql.site import literal
 from poller.databases.tokens import identity_of
 from poller.ports import FreshRows, Row, Table
 from poller.sources.arrow import (
@@ -41,7 +42,6 @@ from poller.sources.facts import TableChanged
 from poller.sources.page import Params, Query, Span, Statements
 from poller.sources.postgresql.adbc import HERE, SERVER, AdbcSession, Unusable
 from poller.sources.postgresql.json import marks_json
-from poller.sources.user_sql import literal
 
 logger = logging.getLogger("poller")
 

@@ -31,7 +31,7 @@ from poller.sources.database import Asked, Dialect, PageForm, Records, Sampler, 
 from poller.sources.facts import Watch
 from poller.sources.faults import Fault
 from poller.sources.rows import decode
-from poller.sources.sqlite.bound import make_read_only, sampler
+from poller.sources.sqlite.bound import make_read_only, sampler, within
 from poller.sources.user_sql import escape_colons
 
 _IN_MEMORY = ":memory:"
@@ -167,10 +167,8 @@ class Sqlite(Dialect):
             collations = dict(zip(texts, found, strict=True)) if len(found) == len(texts) and said else {}
         if look.table is None:
             return Watch(collations=collations)
-        schema = "" if look.schema is None else look.schema.replace('"', '""')
-        master = f'"{schema}".sqlite_master' if schema else "sqlite_master"
-        made = f"SELECT rootpage FROM {master} WHERE type = 'table' AND name = :table COLLATE NOCASE"  # noqa: S608
-        rows = run(made, {"table": look.table}).rows
+        made = f"SELECT rootpage FROM {escape_colons(within(look.schema))}sqlite_master"  # noqa: S608 - quoted
+        rows = run(f"{made} WHERE type = 'table' AND name = :table COLLATE NOCASE", {"table": look.table}).rows
         return Watch(object=f"page {rows[0][0]}" if rows else None, collations=collations)
 
     def emptiness(self, relation: str, cursor: str, run: StatementRunner) -> tuple[str, Any] | None:
@@ -275,9 +273,9 @@ class Sqlite(Dialect):
 
 def _of_table(connection: Connection, question: str, table: str, schema: str | None) -> Sequence[Any]:
     """The answer of a question about one table."""
-    of, within = ("", "") if schema is None else (escape_colons(f"{quoted(schema)}."), ", :schema")
     params = {"table": table} if schema is None else {"table": table, "schema": schema}
-    return catalog.rows(connection, sa.text(question.format(of=of, within=within)), params)
+    asked = question.format(of=escape_colons(within(schema)), within="" if schema is None else ", :schema")
+    return catalog.rows(connection, sa.text(asked), params)
 
 
 def _proves(connection: Connection, table: str, schema: str | None, column: str | None, collation: str) -> bool:
