@@ -128,22 +128,18 @@ class Captured:
 
     # ------------------------------------------------------------------------------------------------------ its rows
 
-    def rows(self, records: LazyRows) -> ChangedRows:
-        """Changes as rows of the table."""
+    def rows(self, records: LazyRows, last: int | None = None) -> ChangedRows:
+        """Changes as rows of the table. `last`: of rows of the table that were selected as changes, the number of the
+        last change before them."""
         installed = self.installed
         heads = [self.changes.head(record, installed) for record in records]
-        documents = self._documents(installed)
-        return ChangedRows(records, heads, lambda record: self._row(record, installed, documents))
+        documents, number = self._documents(installed), {} if last is None else {CHANGE: last}
+        return ChangedRows(records, heads, lambda record: self._row(record, installed, documents) | number)
 
-    def rows_read(self, records: LazyRows, last: int) -> tuple[ChangedRows, list[dict[str, Any]]]:
-        """Rows of the table that were selected as changes, and the key of each as JSON. `last`: the number of the last
-        change before them. Raises: SourceError, if a row is no JSON."""
-        installed = self.installed
-        heads = [self.changes.head(record, installed) for record in records]
-        places = [self.changes.place(record, installed) for record in records]
-        documents = self._documents(installed)
-        made = ChangedRows(records, heads, lambda record: {**self._row(record, installed, documents), CHANGE: last})
-        return made, places
+    def places(self, records: LazyRows) -> list[dict[str, Any]]:
+        """The key of each row of the table that was selected as a change, as JSON. Raises: SourceError, if one is no
+        JSON."""
+        return [self.changes.place(record, self.installed) for record in records]
 
     def whole_table(self, op: Op, last: int, at: datetime) -> dict[str, Any]:
         """The row that begins (B) or ends (E) a snapshot. `last`: the number of the last change before it."""
@@ -159,9 +155,13 @@ class Captured:
 
     def pruned_through(self) -> int:
         """The last change that was pruned; 0 if none was."""
-        changes, installed = self.changes, self.installed
-        found = self._database.run(changes.state(installed.captures), {"changes": changes.name}).rows
-        return int(found[0][1]) if found else 0
+        return self._state()[1]
+
+    def _state(self) -> tuple[str, int]:
+        """When the change table was made, and the last change that was pruned, as they are now."""
+        changes = self.changes
+        rows = self._database.run(changes.state(self.installed.captures), {"changes": changes.name}).rows
+        return (str(rows[0][0]), int(rows[0][1])) if rows else ("", 0)
 
     def _documents(self, installed: Installed) -> frozenset[str]:
         """The columns whose values are to be marked as JSON: see `poller.ports.wants_exact_values`."""
@@ -227,12 +227,10 @@ class Captured:
 
     def _refuse_pruned(self, after: Cursor | None) -> None:
         """Asked after the page was read: what is pruned is said in the same transaction."""
-        changes, installed = self.changes, self.installed
-        found = self._database.run(changes.state(installed.captures), {"changes": changes.name}).rows
-        if not found or str(found[0][0]) != installed.made_at:
+        changes, installed, (made_at, pruned) = self.changes, self.installed, self._state()
+        if made_at != installed.made_at:
             self.forget()
             installed = self.look()
-        pruned = int(found[0][1]) if found else 0
         reached = 0 if after is None else int(after.value) - (after.tiebreaker is None)
         if pruned <= reached:
             return

@@ -15,8 +15,9 @@ from poller.errors import ConfigError
 from poller.model.cursor import CursorKind
 from poller.sources.columns import has_daylight_saving, plain_text
 
-_NO_TIME = ("xid8+pk", "rowversion+pk")
-"""Kinds whose bound is the database's own and has no instant that a delay could be taken from."""
+OF_SERVER = frozenset({"xid8+pk", "rowversion+pk"})
+"""Kinds whose bound is one number of the server's own that only grows: samples of several processes agree, and it has
+no instant that a delay could be taken from."""
 
 DELAY = timedelta(seconds=5)
 """`settle`, if the bound is a delay and nothing else is set."""
@@ -87,7 +88,7 @@ def read_options(given: Mapping[str, Any]) -> ReadOptions:
     options = checked_keywords(ReadOptions, given)
     kind = options.cursor_kind
     check_bound(options.bound, kind)
-    if options.extra_delay and kind in _NO_TIME:
+    if options.extra_delay and kind in OF_SERVER:
         raise ConfigError(
             f"`settle` has no effect on a cursor of kind {kind}, whose bound is not a time.",
             key="settle",

@@ -27,7 +27,7 @@ from poller.sources.current_bound import CurrentBound
 from poller.sources.database import Dialect
 from poller.sources.facts import Inspection, read_columns
 from poller.sources.faults import Fault
-from poller.sources.options import ReadOptions
+from poller.sources.options import OF_SERVER, ReadOptions
 from poller.sources.page import Relation, Statements
 from poller.sources.rows import CONVERSION_ERRORS
 from poller.sources.table import Learned
@@ -35,8 +35,6 @@ from poller.sources.user_sql.checked import calls_functions
 
 _T = TypeVar("_T")
 _NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})
-_WHOLE_DATABASE = frozenset({"timestamp+pk", "xid8+pk", "rowversion+pk"})
-"""Kinds of cursors whose bound is the same for all tables that are read in one way."""
 
 
 class NoAnswer(Exception):
@@ -207,7 +205,7 @@ class RowProbe:
 def _way(o: ReadOptions, cursor: CursorColumn, kind: str | None) -> Hashable:
     """Sources with the same have the same bound. Where it is not known which kind of bound a table gets (a foreign one
     gets another), or the bound is of a table's own numbers, the table is part of it."""
-    own = None if kind is not None and o.cursor_kind in _WHOLE_DATABASE else (o.schema_name, o.table, o.query)
+    own = None if kind is not None and (o.is_timed or o.cursor_kind in OF_SERVER) else (o.schema_name, o.table, o.query)
     column = (cursor.family, cursor.sql_type, cursor.digits, cursor.form)
     delays = (o.settle, o.delay, o.extra_delay)
     return (

@@ -178,7 +178,7 @@ class Snapshots:
         names = tuple(map(str, found.names))
         scalar = session.database.dialect.scalar_codes
         made = LazyRows(records, names, changeable(records, len(names), found.description, scalar), found.documents)
-        rows, keys = captured.rows_read(made, high - 1)
+        rows, keys = captured.rows(made, high - 1), captured.places(made)
         ends, here = len(found.rows) <= size, session.database.place()
         return _Chunk(snapshot.after, keys, rows, last + 1, high, ends, here)
 

@@ -98,7 +98,7 @@ class SqlSource(InspectableSource):
         """What a `probing.RowProbe` needs to ask whether rows wait, on a connection of its own."""
         self._session = self._opened(engine)
         where = identify(parsed)
-        self._guard = Guard(self._session, o, where, Scrubber.of(parsed))
+        self._guard = Guard(self._session, where, Scrubber.of(parsed))
         description = SourceDescription(
             database=where,
             schema_name=o.schema_name,
@@ -487,17 +487,15 @@ class Guard:
         identity: of the database, for messages. scrub: removes the URL's secrets from them.
     """
 
-    def __init__(
-        self, session: SourceSession, options: ReadOptions, identity: DatabaseIdentity, scrub: Scrubber
-    ) -> None:
+    def __init__(self, session: SourceSession, identity: DatabaseIdentity, scrub: Scrubber) -> None:
         self._session = session
-        self._options = options
+        self._options = session.options
         self._identity = identity
         self._scrub = scrub
 
     def of(self, session: SourceSession) -> Guard:
         """The same for another session of the source."""
-        return Guard(session, self._options, self._identity, self._scrub)
+        return Guard(session, self._identity, self._scrub)
 
     def __call__(self, work: Callable[[], _T], keep: Callable[[_T], bool] = lambda _: False) -> _T:
         """Do the work; reads may be done again, once: on a new connection when the one in use broke while it rested,

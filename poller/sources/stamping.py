@@ -503,7 +503,8 @@ def origin(database: Database, cursor: Watched) -> ColumnOrigin:
     try:
         return _module(cursor.family).origin(database.connection(), cursor)
     except DBAPIError as error:
-        _refuse_but_forbidden(database, error)
+        if database.dialect.classify(error) is not Fault.FORBIDDEN:
+            raise
         return ColumnOrigin(
             None, None, "", [StampRule("its definition, which this user may not read", None, True, True)]
         )
@@ -514,13 +515,9 @@ def stamps(database: Database, cursor: Watched, found: ColumnOrigin) -> list[Sta
     try:
         return _stamps(database.connection(), cursor, found)
     except DBAPIError as error:
-        _refuse_but_forbidden(database, error)
+        if database.dialect.classify(error) is not Fault.FORBIDDEN:
+            raise
         return [Stamp("", "the server's settings, which this user may not read", None)]
-
-
-def _refuse_but_forbidden(database: Database, error: DBAPIError) -> None:
-    if database.dialect.classify(error) is not Fault.FORBIDDEN:
-        raise error
 
 
 def _stamps(connection: Connection, cursor: Watched, found: ColumnOrigin) -> list[Stamp]:

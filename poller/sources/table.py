@@ -347,17 +347,9 @@ def inspect_source(
     if refused is not None:
         raise refused
     proven = table is not None and table.is_base and not table.inherited
+    reflected = None if table is None else table.columns
     look = TypeLookup(
-        relation=relation.sql,
-        columns=by_name,
-        reflected=None if table is None else table.columns,
-        cursor=options.cursor_column,
-        condition=relation.condition,
-        keys=options.pk_columns,
-        described=described,
-        table=options.table,
-        schema=options.schema_name,
-        proven=table if proven else None,
+        options, relation.sql, by_name, reflected, relation.condition, described, table if proven else None
     )
     if inspector is not None and table is not None and table.is_base:
         _refuse_weak_key(database.dialect, inspector, options, table.columns)

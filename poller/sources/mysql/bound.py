@@ -356,14 +356,10 @@ def _counted(
     return Sampler(Rule(Tracked.kind, reason, column, o.extra_delay, "counts"), take, samples)
 
 
-def may_look(connection: Connection) -> bool:
-    """True if this session may see all open transactions. Raises what the driver raises where the connection broke."""
-    return _may(connection, _MAY_LOOK)
-
-
-def may_recover(connection: Connection) -> bool:
-    """True if this session may see prepared transactions. Raises as `may_look`."""
-    return _may(connection, _RECOVER)
+def may_see(connection: Connection) -> tuple[bool, bool]:
+    """Whether this session may see all open transactions, and those that are prepared. Raises what the driver raises
+    where the connection broke."""
+    return _may(connection, _MAY_LOOK), _may(connection, _RECOVER)
 
 
 def _may(connection: Connection, sql: str) -> bool:
@@ -398,7 +394,7 @@ def _reading(connection: Connection, row: Any) -> ReadingConnection | None:
 
     Two servers in containers may have the same host name, port and number, and have started in the same second: so the
     address is part of it as well."""
-    if not (may_look(connection) and may_recover(connection)):
+    if not all(may_see(connection)):
         return None
     session = session_of(connection)
     if not row.only_reads or session is None:

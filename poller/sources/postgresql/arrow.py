@@ -120,19 +120,13 @@ class Crossing:
     def type(self) -> Any:
         """Arrow's."""
         pa = pyarrow()
-        match self.arrow:
-            case "timestamptz":
-                return pa.timestamp("us", tz="UTC")
-            case "timestamp":
-                return pa.timestamp("us")
-            case "date":
-                return pa.date32()
-            case "time":
-                return pa.time64("us")
-            case "bool":
-                found = pa.bool_()
-            case name:
-                found = getattr(pa, name)()
+        found = {
+            "timestamptz": pa.timestamp("us", tz="UTC"),
+            "timestamp": pa.timestamp("us"),
+            "date": pa.date32(),
+            "time": pa.time64("us"),
+            "bool": pa.bool_(),
+        }.get(self.arrow) or getattr(pa, self.arrow)()
         return pa.list_(found) if self.item else found
 
     def select(self, column: str) -> str:

@@ -22,13 +22,11 @@ from poller.databases.urls import identify
 from poller.errors import ConfigError
 from poller.sources.columns import CursorColumn, Family, Reflected, ValueFormat, connection_of, exact_of, quoted
 from poller.sources.database import (
-    Asked,
     Dialect,
     Form,
     NameQuestion,
     PageForm,
     Records,
-    Sampler,
     ServerPlace,
     Settings,
     StatementRunner,
@@ -39,7 +37,7 @@ from poller.sources.faults import Fault
 from poller.sources.options import ReadOptions
 from poller.sources.postgresql import json as json_values
 from poller.sources.postgresql import keys
-from poller.sources.postgresql.bound import here, sampler
+from poller.sources.postgresql.bound import here
 from poller.sources.rows import JsonValues, Reread, converted, plain
 
 _KINDS_OF = {
@@ -299,9 +297,6 @@ class PostgreSql(Dialect):
         tables = (of for name, of in zip(found.names, found.origins, strict=False) if name in columns)
         return super().seen(dbapi, found, columns), frozenset(tables)
 
-    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
-        return sampler(asked, connection)
-
     def watch(self, look: TypeLookup, texts: Sequence[str], run: StatementRunner, connection: Connection) -> Watch:
         """The rows of the catalog that say what a table's key is, so that a key that is unique no longer is seen; of a
         primary key the page itself asks for its index. Which collation each text has, as the server derives it, also
@@ -309,8 +304,8 @@ class PostgreSql(Dialect):
         types = _with_places(look)
         watch = Watch(types=types)
         if look.proven is not None:
-            table, wanted = look.proven, keys.named(look.table or "", look.schema, look.columns)
-            guarded = table.index is not None and set(table.primary) == set(look.keys)
+            table, wanted = look.proven, keys.named(look.options.table or "", look.options.schema_name, look.columns)
+            guarded = table.index is not None and set(table.primary) == set(look.options.pk_columns)
             guard = keys.GUARD.format(index=table.index) if guarded else ""
             watch = replace(watch, sql=keys.VERSION, params=wanted, found=(table.version,), guard=guard)
         if not texts:
