@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, overload
+from typing import Any
 
 from poller.databases.capture import CaptureRefusal
 from poller.errors import CaptureGap, SourceError
@@ -39,20 +39,11 @@ class ChangedRows(ListedRows):
     def __len__(self) -> int:
         return len(self._records)
 
-    @overload
-    def __getitem__(self, index: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, index: slice) -> ChangedRows: ...
-    def __getitem__(self, index: int | slice) -> dict[str, Any] | ChangedRows:
-        if isinstance(index, slice):
-            return ChangedRows(self._records[index], self.heads[index], self._make)
-        return self._make(self._records[index])
-
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(self._make, self._records)
 
     def take(self, positions: Sequence[int]) -> ChangedRows:
-        """See `FreshRows.take`."""
+        """See `Parts`."""
         return ChangedRows(self._records.take(positions), [self.heads[at] for at in positions], self._make)
 
 
@@ -133,8 +124,8 @@ class Captured:
         last change before them."""
         installed = self.installed
         heads = [self.changes.head(record, installed) for record in records]
-        documents, number = self._documents(installed), {} if last is None else {CHANGE: last}
-        return ChangedRows(records, heads, lambda record: self._row(record, installed, documents) | number)
+        documents = self._documents(installed)
+        return ChangedRows(records, heads, lambda record: self._row(record, installed, documents, last))
 
     def places(self, records: LazyRows) -> list[dict[str, Any]]:
         """The key of each row of the table that was selected as a change, as JSON. Raises: SourceError, if one is no
@@ -169,7 +160,9 @@ class Captured:
             return frozenset()
         return frozenset(name for name, kind in installed.columns.items() if kind.lower() == "json")
 
-    def _row(self, record: Mapping[str, Any], installed: Installed, documents: Set[str]) -> dict[str, Any]:
+    def _row(
+        self, record: Mapping[str, Any], installed: Installed, documents: Set[str], last: int | None
+    ) -> dict[str, Any]:
         change = self.changes.change(record, installed)
         names = self._names(installed)
         values, old = change.row, change.old
@@ -178,7 +171,7 @@ class Captured:
         row = {name: values.get(name) for name in names}
         row[OP] = change.op
         row[OLD] = None if old is None else {name: old[name] for name in names if name in old}
-        row[CHANGE], row[TX], row[AT] = change.id, change.tx, change.at
+        row[CHANGE], row[TX], row[AT] = change.id if last is None else last, change.tx, change.at
         return row
 
     def keys(self, rows: ChangedRows) -> list[Mapping[str, KeyValue | None]]:

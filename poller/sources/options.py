@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from poller.config import SourceOptions
 from poller.config.load import checked_keywords
 from poller.databases.kinds import KINDS
-from poller.errors import ConfigError
+from poller.errors import ConfigError, SourceError
 from poller.model.cursor import CursorKind
 from poller.sources.columns import has_daylight_saving, plain_text
 
@@ -32,6 +32,13 @@ class ReadOptions(SourceOptions):
         if self.table is None:
             return "query"
         return self.table if self.schema_name is None else f"{self.schema_name}.{self.table}"
+
+    def error(self, message: str, *, column: str = "", next_step: str = "", without_values: str = "") -> SourceError:
+        """An error of this table or query, which it names first; the rest as of `SourceError`."""
+        without = without_values and f"{self.what}: {without_values}"
+        return SourceError(
+            f"{self.what}: {message}", table=self.what, column=column, next_step=next_step, without_values=without
+        )
 
     def of_changes(self, name: str) -> ReadOptions:
         """Those by which the change table of a captured table is read, with all its columns."""

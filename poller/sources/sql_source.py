@@ -440,10 +440,9 @@ class SqlSource(InspectableSource):
             given = set(o.pk_columns if cursor.tiebreaker is None else cursor.tiebreaker)
             if cursor.kind != o.cursor_kind or given != set(o.pk_columns):
                 have = f"{cursor.kind}, key {', '.join(cursor.tiebreaker or {})}"
-                raise SourceError(
-                    f"{o.what}: the cursor {cursor} is of another kind or key ({have}) than is configured"
+                raise o.error(
+                    f"the cursor {cursor} is of another kind or key ({have}) than is configured"
                     f" ({o.cursor_kind}, key {', '.join(o.pk_columns)}).",
-                    table=o.what,
                     next_step="Restore `cursor_kind` and `pk_columns`, or reset the poller.",
                 )
 
@@ -584,7 +583,7 @@ class Guard:
         if identity is not None and fault is Fault.UNREACHABLE and tokens.speaks_of_token(detail):
             fault = Fault.LOGIN
         if hidden:
-            return SourceError(f"{o.what}: {hidden}, so no row is read.", table=o.what, next_step=SHOWN)
+            return o.error(f"{hidden}, so no row is read.", next_step=SHOWN)
         captured = self._session.captured
         if captured is not None and driver_code(failed).startswith(_MISFITS):
             return captured.unreadable(detail)

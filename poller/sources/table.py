@@ -423,9 +423,8 @@ def _refuse_unfit(options: ReadOptions, cursor: CursorColumn, keys: tuple[Cursor
         if cursor.odd is not None:
             raise mixed_forms(options, cursor.odd.form, cursor.odd.value, dict(cursor.odd.key))
         if cursor.family not in MOMENTS and cursor.form is None:
-            raise SourceError(
-                f"{what}: cursor column {cursor.name} holds {_kind(cursor)} values, not timestamps.",
-                table=what,
+            raise options.error(
+                f"cursor column {cursor.name} holds {_kind(cursor)} values, not timestamps.",
                 column=cursor.name,
                 next_step="Name a timestamp column; for seconds or milliseconds as a number, a generated column or a"
                 ' `query` that makes a timestamp of them. cursor_kind = "integer+pk" is for numbers that a sequence or'
@@ -439,17 +438,15 @@ def _refuse_unfit(options: ReadOptions, cursor: CursorColumn, keys: tuple[Cursor
                 next_step='Say what its values mean, for example cursor_time_zone = "UTC".',
             )
     elif not _FITS[options.cursor_kind](cursor):
-        raise SourceError(
-            f"{what}: cursor column {cursor.name} holds {_kind(cursor)} values, not {_HOLDS[options.cursor_kind]}.",
-            table=what,
+        raise options.error(
+            f"cursor column {cursor.name} holds {_kind(cursor)} values, not {_HOLDS[options.cursor_kind]}.",
             column=cursor.name,
             next_step=f"Name a column of {_HOLDS[options.cursor_kind]}, or set `cursor_kind`.",
         )
     for key in keys:
         if key.family is Family.UNFIT:
-            raise SourceError(
-                f"{what}: key column {key.name} is of a type that has no exact text or no single order, or is NULL.",
-                table=what,
+            raise options.error(
+                f"key column {key.name} is of a type that has no exact text or no single order, or is NULL.",
                 column=key.name,
                 next_step="Use a key of integers, text, UUID, NUMERIC, dates or bytes.",
             )
@@ -474,14 +471,12 @@ def _kind(column: CursorColumn) -> str:
 def _refuse_weak_key(
     dialect: Dialect, inspector: Inspector, options: ReadOptions, reflected: dict[str, dict[str, Any]]
 ) -> None:
-    what = options.what
     sets = dialect.unique_sets(inspector, options.table or "", options.schema_name)
     proof = proof_of(sets, options.pk_columns, reflected)
     if not proof.unique:
-        raise SourceError(
-            f"{what}: no unique index covers the key {', '.join(options.pk_columns)}, so rows that share a timestamp"
+        raise options.error(
+            f"no unique index covers the key {', '.join(options.pk_columns)}, so rows that share a timestamp"
             " could be skipped.",
-            table=what,
             column=options.pk_columns[0],
             next_step=(
                 f"Set `pk_columns` to one of: {proof.others}."
@@ -490,9 +485,8 @@ def _refuse_weak_key(
             ),
         )
     for name in proof.nullable:
-        raise SourceError(
-            f"{what}: key column {name} may be NULL, and a row without a key could be skipped.",
-            table=what,
+        raise options.error(
+            f"key column {name} may be NULL, and a row without a key could be skipped.",
             column=name,
             next_step=f"Declare {name} NOT NULL, or choose another key in `pk_columns`.",
         )

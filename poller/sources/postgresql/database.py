@@ -185,7 +185,7 @@ class PostgreSql(Dialect):
 
     def reached(self, driver: Any) -> dict[str, Any]:
         """As they were given to libpq, all of them, not the one that answered: after a fail-over that is another."""
-        info = getattr(driver, "info", None)
+        info: Any = getattr(driver, "info", None)
         given = info.get_parameters() if hasattr(info, "get_parameters") else getattr(info, "dsn_parameters", {})
         host = given.get("hostaddr") or given.get("host")
         if not host:
