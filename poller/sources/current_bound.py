@@ -187,15 +187,12 @@ class CurrentBound:
             self._sampler = self._made_for = None
         self._memory = dict(memory)
         if self._sampler is not None:
-            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):  # not ours
-                self._continue(self._sampler, memory)
-
-    def _continue(self, sampler: Sampler, memory: Mapping[str, Any]) -> None:
-        """From what another process remembered, in whole or, if it raises, not at all."""
-        known, samples = recalled(sampler.rule, self._options, self._known, memory)
-        if sampler.memory is not None and samples:
-            sampler.memory.recall(samples)
-        self._known = known
+            # In whole or, if no such process wrote it, not at all.
+            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
+                known, samples = recalled(self._sampler.rule, self._options, self._known, memory)
+                if self._sampler.memory is not None and samples:
+                    self._sampler.memory.recall(samples)
+                self._known = known
 
     def close(self) -> None:
         """Leave the shared samples, and choose again for the next page, which continues from what is known: what

@@ -60,7 +60,9 @@ def refuse_bad_records(
             if type(None) in _kinds(records, place):
                 raise bad_key(options, "is NULL in some rows")
     if not known.provable:
-        _refuse_neighbours_alike(options, records, plan)
+        identities = plan.identities(records)
+        if any(map(eq, identities, islice(identities, 1, None))):  # neighbours
+            raise bad_key(options, "is the same in several rows")
     _refuse_other_types(known, options, dialect, records, plan, names)
     _refuse_odd_moments(known, options, dialect, records, plan)
 
@@ -110,12 +112,6 @@ def refuse_nulls(options: ReadOptions, count: int) -> None:
             column=options.cursor_column,
             next_step='Fill them in, or leave them out with on_null_cursor = "skip" or a `filter`.',
         )
-
-
-def _refuse_neighbours_alike(options: ReadOptions, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
-    identities = plan.identities(records)
-    if any(map(eq, identities, islice(identities, 1, None))):
-        raise bad_key(options, "is the same in several rows")
 
 
 def _refuse_other_types(

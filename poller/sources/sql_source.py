@@ -133,7 +133,8 @@ class SqlSource(InspectableSource):
     def another(self) -> Self:
         """One of the same rows with a connection of its own, for another thread. Shares an engine that was given, and
         the pool, whose connections stay open until this one is closed too."""
-        self._session.database.attach()
+        if self._pool is not None:
+            self._pool.join(self._session.database)
         other = copy(self)
         on, timeout = self.subject, self._options.query_timeout
         other._session = self._opened(engine_of(on.url, self._pool, on.dialect, timeout, on.identity))
@@ -507,7 +508,8 @@ class Guard:
                 self._session.database.rest()
                 raise
             except BaseException:
-                self._session.database.discard_borrowed()  # interrupted: its state is not known
+                if self._session.database.pool is not None:
+                    self._session.database.discard()  # interrupted: its state is not known
                 raise
 
     def _guarded(self, work: Callable[[], _T], keep: Callable[[_T], bool]) -> _T:

@@ -23,7 +23,6 @@ from poller.databases.capture import (
     CapturePlan,
     CaptureRefusal,
     CaptureRequest,
-    Cost,
     Quoter,
     Record,
     Registered,
@@ -167,6 +166,7 @@ class MySqlCapture:
 
     def _planned(self, site: MySqlSite) -> CapturePlan:
         site.check()
+        columns = ", ".join(map(self._quote, site.captured))  # an invisible one is in no *
         standing, gap = site.standing()
         return CapturePlan(
             table=site.what,
@@ -178,7 +178,15 @@ class MySqlCapture:
             gap=gap,
             statements=tuple(self._statements(site, gap)),
             warnings=tuple(site.warnings()),
-            cost=self._cost(site),
+            cost=common.estimated(
+                self._connection,
+                f"(SELECT {columns} FROM {site.source} LIMIT {common.SAMPLED}) AS t",  # noqa: S608
+                f"octet_length({site.row('t', site.captured)})",
+                len(site.captured),
+                old=site.old,
+                change=_CHANGE_BYTES,
+                write=_WRITE_MICROSECONDS,
+            ),
         )
 
     def _statements(self, site: MySqlSite, gap: str | None) -> Iterator[str]:
@@ -214,18 +222,6 @@ class MySqlCapture:
         return (
             f"INSERT INTO {site.captures} ({', '.join(names)}) VALUES ({', '.join(values.values())}) "  # noqa: S608
             f"ON DUPLICATE KEY UPDATE {changed}"
-        )
-
-    def _cost(self, site: MySqlSite) -> Cost:
-        columns = ", ".join(map(self._quote, site.captured))  # an invisible one is in no *
-        return common.estimated(
-            self._connection,
-            f"(SELECT {columns} FROM {site.source} LIMIT {common.SAMPLED}) AS t",  # noqa: S608
-            f"octet_length({site.row('t', site.captured)})",
-            len(site.captured),
-            old=site.old,
-            change=_CHANGE_BYTES,
-            write=_WRITE_MICROSECONDS,
         )
 
     @contextmanager
@@ -412,7 +408,8 @@ class MySqlSite:
             yield f"{self.what}: column {added[0]} was added, and its values were not captured until now."
         if before is not None:
             yield from common.left_out_and_gone(self.what, before.excluded, self.columns)
-        for definer in sorted(self._definers()):
+        ours = {self.triggers[name][1] for name in self.names.values() if name in self.triggers}
+        for definer in sorted(ours):
             if self._is_gone(definer):
                 yield f"{self.what}: the user {definer}, who installed it, is gone, and all writes fail: run --install."
         yield f"{self.what}: TRUNCATE fires no trigger: take the right DROP from writers."
@@ -422,10 +419,6 @@ class MySqlSite:
             yield f"{self.what}: partitions that are dropped, truncated or exchanged are no changes of rows."
         for name, rule in self.cascades:
             yield f"{self.what}: what the foreign key {name} ({rule}) changes is not captured, as was accepted."
-
-    def _definers(self) -> set[str]:
-        """The users of our triggers."""
-        return {self.triggers[name][1] for name in self.names.values() if name in self.triggers}
 
     def _is_gone(self, user: str) -> bool:
         """True if it is known that there is no such user any more."""

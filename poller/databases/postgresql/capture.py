@@ -22,7 +22,6 @@ from poller.databases.capture import (
     CapturePlan,
     CaptureRefusal,
     CaptureRequest,
-    Cost,
     Quoter,
     Record,
     Removed,
@@ -172,7 +171,7 @@ class PostgreSqlCapture:
         check(found)
         check_rights(found)
         check_columns(found.what, list(found.columns), found.key, site.excluded)
-        if before is None and (site.changes_there or site.function_there):
+        if before is None and (site.changes_there or site.function_oid is not None):
             raise common.foreign(found.what, site.changes_shown if site.changes_there else site.function)
         site.check_triggers()
         standing, gap = site.standing()
@@ -186,18 +185,15 @@ class PostgreSqlCapture:
             gap=gap,
             statements=tuple(statements(site, gap)),
             warnings=tuple(site.warnings()),
-            cost=self._cost(site),
-        )
-
-    def _cost(self, site: PostgreSqlSite) -> Cost:
-        return common.estimated(
-            self._connection,
-            f"(SELECT * FROM {site.source} LIMIT {common.SAMPLED}) t",  # noqa: S608
-            f"pg_column_size({row_of(site, 't.*')})",
-            len(site.facts.columns),
-            old=site.old,
-            change=_CHANGE_BYTES,
-            write=_WRITE_MICROSECONDS,
+            cost=common.estimated(
+                self._connection,
+                f"(SELECT * FROM {site.source} LIMIT {common.SAMPLED}) t",  # noqa: S608
+                f"pg_column_size({row_of(site, 't.*')})",
+                len(site.facts.columns),
+                old=site.old,
+                change=_CHANGE_BYTES,
+                write=_WRITE_MICROSECONDS,
+            ),
         )
 
 

@@ -52,7 +52,8 @@ class PostgreSqlSite:
                 next_step="Look at `table` and `schema` of the poller's source.",
             )
         self.quote = quote
-        self.reader = wanted.reader if wanted.reader and is_other_role(connection, wanted.reader) else None
+        is_other = wanted.reader and connection.execute(_ROLE, {"name": wanted.reader}).scalar_one()
+        self.reader = wanted.reader if is_other else None
         self.facts: Facts = found
 
         def name(pattern: str) -> str:
@@ -67,15 +68,10 @@ class PostgreSqlSite:
         self.captures_there = table_of(connection, self.captures) is not None
         self.function = quote(found.schema, name("poller_capture_{}"))
         self.registered: PostgreSqlRegistered | None = _registered(connection, self.captures, self.changes_name)
-        self._function_oid = function_of(connection, self.function)
+        self.function_oid = function_of(connection, self.function)
         always = (ALWAYS,) if wanted.always else ()
         self.old, self.excluded, self.accepted = common.settled(wanted, self.registered, found.columns, *always)
         self._always = ALWAYS in self.accepted
-
-    @property
-    def function_there(self) -> bool:
-        """True if there is a function of our function's name."""
-        return self._function_oid is not None
 
     @property
     def sequence(self) -> str:
@@ -86,14 +82,14 @@ class PostgreSqlSite:
     def has(self, oid: int, name: str) -> bool:
         """True if this relation has the trigger, with our function."""
         return any(
-            one.table == oid and one.name == name and one.function == self._function_oid for one in self.facts.triggers
+            one.table == oid and one.name == name and one.function == self.function_oid for one in self.facts.triggers
         )
 
     def check_triggers(self) -> None:
         """Raises: Refusal, for triggers of another capture: of the table before it was renamed, of its parent, or of a
         partition."""
         for one in self._ours():
-            if one.function != self._function_oid:
+            if one.function != self.function_oid:
                 raise CaptureRefusal(
                     f"{self.facts.what}: it has a trigger {one.name} of another capture, which calls {one.calls}.",
                     next_step="Remove that capture (poller capture NAME --remove). If its table was renamed: "
@@ -392,11 +388,6 @@ def writers(connection: Connection, name: str) -> list[tuple[str, str]]:
 def callers(connection: Connection, name: str) -> list[str]:
     """The roles beside the owner that may use the function with this quoted name and no arguments, each quoted."""
     return [role for (role,) in connection.execute(_MAY_RUN, {"name": f"{name}()"})]
-
-
-def is_other_role(connection: Connection, name: str) -> bool:
-    """True if there is such a role, and it is not the present user."""
-    return bool(connection.execute(_ROLE, {"name": name}).scalar_one())
 
 
 def _registered(connection: Connection, captures: str, changes: str) -> PostgreSqlRegistered | None:

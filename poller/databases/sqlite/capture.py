@@ -23,7 +23,6 @@ from poller.databases.capture import (
     CaptureRefusal,
     CaptureRequest,
     ChangeRow,
-    Cost,
     Quoter,
     Record,
     Registered,
@@ -145,18 +144,15 @@ class SqliteCapture:
             gap=gap,
             statements=tuple(site.statements(gap)),
             warnings=tuple(site.warnings()),
-            cost=self._cost(site),
-        )
-
-    def _cost(self, site: SqliteSite) -> Cost:
-        return common.estimated(
-            self._connection,
-            f"(SELECT * FROM {self._quote(site.table)} LIMIT {common.SAMPLED}) AS t",  # noqa: S608
-            f"length({site.row('t', site.captured)})",
-            len(site.captured),
-            old=site.old,
-            change=_CHANGE_BYTES,
-            write=_WRITE_MICROSECONDS,
+            cost=common.estimated(
+                self._connection,
+                f"(SELECT * FROM {self._quote(site.table)} LIMIT {common.SAMPLED}) AS t",  # noqa: S608
+                f"length({site.row('t', site.captured)})",
+                len(site.captured),
+                old=site.old,
+                change=_CHANGE_BYTES,
+                write=_WRITE_MICROSECONDS,
+            ),
         )
 
 
