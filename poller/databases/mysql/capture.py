@@ -126,7 +126,7 @@ class MySqlCapture:
                 run(self._connection, "UNLOCK TABLES")
             if changes:
                 common.forget(self._connection, site.changes, site.captures, row)
-        return Removed(site.what, f"{site.schema}.{site.changes_name}", there, changes)
+        return Removed(site.what, site.changes_shown, there, changes)
 
     @contextmanager
     def record(self, most: int) -> Iterator[Record]:
@@ -140,7 +140,7 @@ class MySqlCapture:
             newest = run(self._connection, f"SELECT coalesce(max(id), 0) FROM {site.changes}").scalar_one()  # noqa: S608
             yield Record(
                 table=site.what,
-                changes=f"{site.schema}.{site.changes_name}",
+                changes=site.changes_shown,
                 key=site.key,
                 since=site.registered.columns_since,
                 replaces=False,
@@ -170,7 +170,7 @@ class MySqlCapture:
         standing, gap = site.standing()
         return CapturePlan(
             table=site.what,
-            changes=f"{site.schema}.{site.changes_name}",
+            changes=site.changes_shown,
             key=site.key,
             columns=tuple(site.captured),
             old=site.old,
@@ -352,6 +352,7 @@ class MySqlSite:
         ]
         self.is_partitioned = bool(connection.execute(_PARTITIONS, of).scalar_one())
         self.changes_name = common.named("poller_{}_changes", self.table, LONGEST)
+        self.changes_shown = f"{self.schema}.{self.changes_name}"
         self.changes = quote(self.schema, self.changes_name)
         self.captures = quote(self.schema, common.CAPTURES)
         self.source = quote(self.schema, self.table)
