@@ -8,11 +8,13 @@ An answer is a hint. A worker that acts on it reads a page, below a bound of its
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
+import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -34,6 +36,8 @@ from poller.sources.table import Learned
 from poller.sources.user_sql.checked import calls_functions
 
 _T = TypeVar("_T")
+VIEWS_EVERY = 60.0
+"""Seconds for which it is known which names are views'."""
 _NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})
 
 
@@ -67,12 +71,14 @@ class ProbeSubject:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A source whose statement can be made. `way`: for all that share it the bound is the same."""
+    """A source whose statement can be made. `way`: for all that share it the bound is the same. `may_set`: what is read
+    may call functions of the users', which may change settings of the session."""
 
     subject: ProbeSubject
     known: Inspection
     statements: Statements
     way: Hashable
+    may_set: bool
 
 
 class RowProbe:
@@ -97,6 +103,8 @@ class RowProbe:
         engine = engine_of(url, pool, dialect, timeout, first.identity)
         self._database = Database(engine, dialect, timeout, pool=pool, patience=patience)
         self._bounds: dict[Hashable, tuple[CurrentBound, Prepared]] = {}
+        self._views: dict[str | None, tuple[frozenset[str], float]] = {}
+        """Those of a schema, and when they were asked for."""
 
     def prepare(self, subject: ProbeSubject, stored: object, kind: str | None) -> Prepared | None:
         """What is asked of a source; None if its table has no row that would show its types, so that none waits.
@@ -106,17 +114,33 @@ class RowProbe:
                 it is known.
         Raises: NoAnswer.
         """
-        o = subject.options
+        o, may_set = subject.options, self._may_set(subject)
         read = read_columns(stored, o.cursor_column, o.pk_columns)
         if read is not None:
             known: Inspection | None = Inspection(names=(), cursor=read[0], keys=read[1], provable=True)
         else:
             table = Learned(self._database, o, subject.relation, subject.quote)
-            known = self._answered(subject, table.learn) if self._has_rows(subject) else None
+            has_rows = self._answered(may_set, lambda: self._has_rows(subject))
+            known = self._answered(may_set, table.learn) if has_rows else None
         if known is None:
             return None
         statements = Statements(subject.dialect, subject.quote, subject.relation, known.cursor, known.keys, ())
-        return Prepared(subject, known, statements, _way(o, known.cursor, kind))
+        return Prepared(subject, known, statements, _way(o, known.cursor, kind), may_set)
+
+    def _may_set(self, subject: ProbeSubject) -> bool:
+        """See `Prepared`: a filter, a query, or a view may."""
+        o, dialect = subject.options, subject.dialect
+        calls = calls_functions(o.filter, o.query, dialect.family)
+        if calls or o.capture or dialect.is_file or dialect.is_untried:
+            return calls
+        views, asked = self._views.get(o.schema_name, (frozenset[str](), float("-inf")))
+        if time.monotonic() - asked >= VIEWS_EVERY:
+            views = self._asked(lambda: frozenset(self._view_names(o.schema_name)))
+            self._views[o.schema_name] = views, time.monotonic()
+        return o.table in views
+
+    def _view_names(self, schema: str | None) -> list[str]:
+        return sa.inspect(self._database.connection()).get_view_names(schema=schema)
 
     def _has_rows(self, subject: ProbeSubject) -> bool:
         """True if there is any row that has a cursor: needs no types."""
@@ -125,7 +149,7 @@ class RowProbe:
         statements = Statements(subject.dialect, subject.quote, subject.relation, unknown[0], unknown[1:], ())
         (every,) = statements.ranges(None, None)
         ask = statements.any_of(every)
-        return self._answered(subject, lambda: bool(self._database.run(*ask).rows))
+        return bool(self._database.run(*ask).rows)
 
     def bound(self, one: Prepared) -> Bound:
         """The present bound of all sources that are read in this one's way. Raises: NoAnswer."""
@@ -133,7 +157,7 @@ class RowProbe:
             self._bounds[one.way] = CurrentBound(self._database, one.subject.options), one
         taken, first = self._bounds[one.way]
         try:
-            return self._answered(first.subject, lambda: taken.sample(first.known, first.statements))
+            return self._answered(first.may_set, lambda: taken.sample(first.known, first.statements))
         except NoAnswer as none:
             if not none.everywhere:  # what `first` reads may be gone
                 del self._bounds[one.way]
@@ -148,7 +172,7 @@ class RowProbe:
             ranges = one.statements.ranges(after, below, inclusive=inclusive)
             return any(self._database.run(*one.statements.any_of(each)).rows for each in ranges)
 
-        return self._answered(one.subject, ask)
+        return self._answered(one.may_set, ask)
 
     def rest(self) -> None:
         """Nothing more is asked for now: another database may need the connection."""
@@ -161,14 +185,13 @@ class RowProbe:
             bound.close()
         self._database.close()
 
-    def _answered(self, subject: ProbeSubject, work: Callable[[], _T]) -> _T:
+    def _answered(self, may_set: bool, work: Callable[[], _T]) -> _T:
         """Do the work; once more on a new connection, if the held one broke while idle. What its functions set in
         the session is undone: the next one asks in it too."""
-        o = subject.options
         try:
             return self._asked(work)
         finally:
-            if calls_functions(o.filter, o.query, subject.dialect.family):
+            if may_set:
                 with self._database.using:
                     self._database.restore()
 
