@@ -32,7 +32,7 @@ _CHANGEABLE = (list, dict, set, tuple, bytearray)
 
 
 class Parts(Sequence[_T]):
-    """A sequence of which some are another one of its kind."""
+    """A sequence whose parts are sequences of its kind."""
 
     @abstractmethod
     def take(self, positions: Sequence[int]) -> Self:

@@ -357,8 +357,8 @@ def _counted(
 
 
 def may_see(connection: Connection) -> tuple[bool, bool]:
-    """Whether this session may see all open transactions, and those that are prepared. Raises what the driver raises
-    where the connection broke."""
+    """True if this session may see all open transactions, and if it may see those that are prepared. Raises what the
+    driver raises where the connection broke."""
     return _may(connection, _MAY_LOOK), _may(connection, _RECOVER)
 
 
