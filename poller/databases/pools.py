@@ -89,10 +89,6 @@ class PooledSession:
         found = connection.info.get(_SESSION)
         return found if isinstance(found, PooledSession) else None
 
-    def settle(self, connection: Connection) -> None:
-        """Keep it with the connection."""
-        connection.info[_SESSION] = self
-
     def enter(self) -> None:
         """Samples of this process leave it out until it is closed."""
         reading = self.reading
@@ -567,7 +563,7 @@ class Pool:
         try:
             session = opened(connection)
             session.generation = generation
-            session.settle(connection)
+            connection.info[_SESSION] = session
             self.server.learn(self, connection)
             session.enter()
         except BaseException:
@@ -603,14 +599,11 @@ class _Pools:
 
     def __init__(self) -> None:
         self._start()
-        forks.in_child(self._start_again)
-
-    def _start(self) -> None:
-        self.lock = threading.Lock()
         self.known: WeakValueDictionary[Hashable, Pool] = WeakValueDictionary()
         self.servers: WeakValueDictionary[Hashable, PooledServer] = WeakValueDictionary()
+        forks.in_child(self._start)
 
-    def _start_again(self) -> None:
+    def _start(self) -> None:
         self.lock = threading.Lock()
 
 
