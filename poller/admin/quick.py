@@ -57,6 +57,8 @@ class QuickLooks:
             return None
         if self._monotonic() - last >= WHOLE_EVERY:
             return None
+        if source.within_snapshot(state.checkpoint.cursor):
+            return None
         if not source.describe().belongs(state.source_fingerprint, state.source):
             return None
         subject = source.subject

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
@@ -276,10 +276,19 @@ def check_columns(what: str, columns: Sequence[str], key: Sequence[str], exclude
         )
 
 
-def left_out(wanted: CaptureRequest, before: tuple[str, ...], columns: Iterable[str]) -> tuple[str, ...]:
-    """The columns that are left out: as wanted, or those of before that are still there."""
-    there = set(columns)
-    return wanted.excluded if wanted.excluded is not None else tuple(name for name in before if name in there)
+def settled(
+    wanted: CaptureRequest, before: Registered | None, columns: Collection[str], *accepted: str
+) -> tuple[bool, tuple[str, ...], tuple[str, ...]]:
+    """How a table is to be captured: whether old values are kept, the columns that are left out, and what may be
+    missed: as wanted, or as before, of the columns those that are still there."""
+    if before is None:
+        return wanted.old is not False, wanted.excluded or (), tuple(sorted({*wanted.accepted, *accepted}))
+    old, without = wanted.old, wanted.excluded
+    return (
+        before.old if old is None else old,
+        tuple(name for name in before.excluded if name in columns) if without is None else without,
+        tuple(sorted({*wanted.accepted, *accepted, *before.accepted})),
+    )
 
 
 def left_out_and_gone(what: str, before: tuple[str, ...], columns: Iterable[str]) -> Iterator[str]:
@@ -325,9 +334,30 @@ def changes_after(connection: Connection, select: str, after: int) -> Iterator[C
         after = page[-1][0]
 
 
-def retyped(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """True if a column has another type than before, so that its values may be written otherwise."""
-    return any(now.get(name, of) != of for name, of in before.items())
+def columns_since(before: Registered | None, now: Mapping[str, str], changes: str) -> str:
+    """An expression: the last change before a column got another type, so that its values may be written otherwise.
+    `changes`: the change table, quoted."""
+    if before is not None and any(now.get(name, of) != of for name, of in before.columns.items()):
+        return f"(SELECT coalesce(max(id), 0) FROM {changes})"  # noqa: S608 - quoted
+    return "0" if before is None else str(before.columns_since)
+
+
+def upsert(captures: str, values: Mapping[str, str]) -> str:
+    """The statement that writes the row of a change table, the first of these values, of databases that have ON
+    CONFLICT."""
+    changed = ", ".join(f"{name} = excluded.{name}" for name in list(values)[1:])
+    return (
+        f"INSERT INTO {captures} ({', '.join(values)}) VALUES ({', '.join(values.values())}) "  # noqa: S608 - quoted
+        f"ON CONFLICT (change_table) DO UPDATE SET {changed}, removed_at = NULL"
+    )
+
+
+def forget(connection: Connection, changes: str, captures: str, row: str) -> None:
+    """Drop a change table with its row, and after the last one the table of captures. Raises what the driver raises."""
+    run(connection, f"DROP TABLE IF EXISTS {changes}")
+    run(connection, f"DELETE FROM {captures} {row}")  # noqa: S608 - quoted
+    if not run(connection, f"SELECT 1 FROM {captures} LIMIT 1").all():  # noqa: S608
+        run(connection, f"DROP TABLE {captures}")
 
 
 def foreign(what: str, name: str) -> CaptureRefusal:

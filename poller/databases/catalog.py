@@ -19,7 +19,6 @@ def rows(
 ) -> Sequence[sa.Row[Any]]:
     """All rows of the answer. Raises what the driver raises."""
     values = dict(params or {})
-
     key = question.text, _frozen(values)
     return asked(connection, key, lambda: connection.execute(question, values).all())
 
@@ -28,12 +27,6 @@ def asked(connection: Connection, key: Hashable, question: Callable[[], _T]) -> 
     """The answer to a question over this connection. Raises what the question raises."""
     place = place_of(connection)
     return question() if place is None else once.ask((place, key), question)
-
-
-def scalar(connection: Connection, question: sa.TextClause, params: Mapping[str, Any] | None = None) -> Any:
-    """The first column of the first row, None without one. Raises what the driver raises."""
-    found = rows(connection, question, params)
-    return found[0][0] if found else None
 
 
 def inspector(connection: Connection) -> Inspector:

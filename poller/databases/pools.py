@@ -89,10 +89,6 @@ class PooledSession:
         found = connection.info.get(_SESSION)
         return found if isinstance(found, PooledSession) else None
 
-    def settle(self, connection: Connection) -> None:
-        """Keep it with the connection."""
-        connection.info[_SESSION] = self
-
     def enter(self) -> None:
         """Samples of this process leave it out until it is closed."""
         reading = self.reading
@@ -321,8 +317,7 @@ class Pool:
         self.dispatched = self.looks = False
         self.each = 1
         self.server = server
-        name = engine.url.get_backend_name()
-        self.family = "mysql" if name == "mariadb" else name
+        self.family = urls.family_of(engine.url)
         self.scopes: tuple[Scoped, ...] = (
             ("server", None),
             ("user", engine.url.username),
@@ -568,7 +563,7 @@ class Pool:
         try:
             session = opened(connection)
             session.generation = generation
-            session.settle(connection)
+            connection.info[_SESSION] = session
             self.server.learn(self, connection)
             session.enter()
         except BaseException:
@@ -585,15 +580,11 @@ def _popped(rests: list[_Rest], at: int = -1) -> _Rest | None:
         return None
 
 
-def _return(connection: Connection) -> None:
-    with contextlib.suppress(Exception):
-        connection.close()
-
-
 def _drop(connection: Connection) -> None:
     with contextlib.suppress(Exception):
         connection.invalidate()
-    _return(connection)
+    with contextlib.suppress(Exception):
+        connection.close()
 
 
 def _closed(_: Any, record: Any) -> None:
@@ -608,14 +599,11 @@ class _Pools:
 
     def __init__(self) -> None:
         self._start()
-        forks.in_child(self._start_again)
-
-    def _start(self) -> None:
-        self.lock = threading.Lock()
         self.known: WeakValueDictionary[Hashable, Pool] = WeakValueDictionary()
         self.servers: WeakValueDictionary[Hashable, PooledServer] = WeakValueDictionary()
+        forks.in_child(self._start)
 
-    def _start_again(self) -> None:
+    def _start(self) -> None:
         self.lock = threading.Lock()
 
 
@@ -627,26 +615,24 @@ def pool_of(
     make: Callable[[], Engine],
     *,
     place: str,
-    connections: int = DEFAULT,
-    beside: Hashable = (),
-    server: Hashable = None,
+    connections: int,
+    beside: Hashable,
+    server: Hashable,
 ) -> Pool:
     """The pool for a URL: the same for all that name the same driver, server, database, user, password and options.
 
     Args:
         make: makes its engine, if there is none. place: for messages. connections: how many it may have.
-        beside: what else distinguishes its sessions. server: the same for all databases of one server; None: as the
-            URL names it.
+        beside: what else distinguishes its sessions. server: the same for all databases of one server.
     Raises: what `make` raises.
     """
     key = (_key(urls.with_installed_driver(url)), beside)
     with _POOLS.lock:
         pool = _POOLS.known.get(key)
         if pool is None:
-            address = server if server is not None else (url.get_backend_name(), (url.host or "").lower(), url.port)
-            shared = _POOLS.servers.get(address)
+            shared = _POOLS.servers.get(server)
             if shared is None:
-                shared = _POOLS.servers[address] = PooledServer()
+                shared = _POOLS.servers[server] = PooledServer()
             pool = _POOLS.known[key] = Pool(make(), place, shared)
         pool.allow(connections)
         return pool

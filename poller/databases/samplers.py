@@ -177,7 +177,7 @@ class Samplers:
             self._readers[key] = self._readers.get(key, 0) + 1
             if reading.session:
                 self.enter(key.server, reading.session)
-        joined = SharedSampler(self, key, make, kind=kind, numbers=numbers, table=table)
+        joined = SharedSampler(self, key, make, numbers=numbers, table=table)
         finalize(joined, self._leave, key, reading.session).atexit = False
         joined.prepare(connection)
         return joined
@@ -227,23 +227,8 @@ class Samplers:
 
 SHARED = Samplers()
 """This process's."""
-_ALONE = ReadingConnection("", "", "", "")
-
-
-def join(
-    reading: ReadingConnection | None,
-    make: Maker,
-    connection: Connection,
-    *,
-    kind: str,
-    ignored: Collection[str],
-    numbers: bool,
-    table: str = "",
-) -> SharedSampler:
-    """As `Samplers.join`, of this process; with `reading` None it is unknown where the connection leads, and its
-    samples are not shared."""
-    samplers = SHARED if reading is not None else Samplers()
-    return samplers.join(reading or _ALONE, make, connection, kind=kind, ignored=ignored, numbers=numbers, table=table)
+ALONE = ReadingConnection("", "", "", "")
+"""It is unknown where a connection leads: its samples are not shared."""
 
 
 def session_of(connection: Connection) -> int | None:
@@ -265,10 +250,7 @@ class SharedSampler:
     """One reader of a line; used by one thread at a time. `numbers`: its cursor is a number that a sequence hands out,
     so that it needs samples that began after it asked."""
 
-    def __init__(
-        self, samplers: Samplers, key: _Key, make: Maker, *, kind: str, numbers: bool, table: str = ""
-    ) -> None:
-        self.kind = kind
+    def __init__(self, samplers: Samplers, key: _Key, make: Maker, *, numbers: bool, table: str) -> None:
         self._samplers = samplers
         self._key = key
         self._make = make
@@ -314,7 +296,7 @@ class SharedSampler:
         """As `Tracker.recall`; `clock`: the highest that the other process saw. Skipped while a sample is being taken,
         which will know as much."""
         if memory.get("clock"):
-            self._known = datetime.fromisoformat(memory["clock"]).astimezone(UTC)
+            self._known = remembered(memory["clock"])
         line = self._samplers.line(self._key)
         if line.tracker is None or not line.lock.acquire(blocking=False):
             return

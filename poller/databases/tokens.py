@@ -239,7 +239,7 @@ _OF_THE_KEY = frozenset({"sslpassword", "ssl_key_password"})
 
 def check(url: URL, key: str) -> None:
     """Raises: ConfigError, where no token may be sent to this URL. `key`: of the configuration, for the error."""
-    family = _family(url)
+    family = urls.family_of(url)
     if family not in _DRIVERS:
         raise _refusal(
             key, f"has no meaning for {family}", "Remove it: Entra tokens are for PostgreSQL, MySQL and Azure SQL."
@@ -296,16 +296,11 @@ def _refusal(key: str, why: str, step: str) -> ConfigError:
     return ConfigError(f"`{key}` {why}.", key=key, next_step=step)
 
 
-def _family(url: URL) -> str:
-    name = url.get_backend_name()
-    return {"mariadb": "mysql", "postgres": "postgresql"}.get(name, name)
-
-
 def place(url: URL) -> str:
     """The server, for a person."""
     hosts, _ = tls.judge(url, os.environ) or ([url.host or ""], "")
     port = f":{url.port}" if url.port and len(hosts) == 1 else ""
-    return f"{_family(url)} at {', '.join(hosts) or 'a socket'}{port}"
+    return f"{urls.family_of(url)} at {', '.join(hosts) or 'a socket'}{port}"
 
 
 def _cloud(host: str, family: str) -> str | None:
@@ -321,7 +316,7 @@ def _cloud(host: str, family: str) -> str | None:
 def scope(url: URL, environ: Mapping[str, str]) -> str:
     """What the token is for. The cloud of a host that only the configuration knows is that of AZURE_AUTHORITY_HOST."""
     hosts, _ = tls.judge(url, environ) or ([], "")
-    family = _family(url)
+    family = urls.family_of(url)
     authority = environ.get("AZURE_AUTHORITY_HOST", "").lower()
     theirs = next((cloud for cloud, (_, end) in _CLOUDS.items() if end and end in authority), "windows.net")
     cloud = next((found for host in hosts if (found := _cloud(host, family))), theirs)

@@ -165,14 +165,16 @@ class DatabaseProber:
 def _answer(database: _Database, question: Question, source: SqlSource, bounds: dict[Hashable, Bound]) -> Answer:
     """Raises: NoAnswer."""
     state, lookout = question.state, database.lookout
-    stored, kind = state.facts, (state.bound or {}).get("kind")
+    stored, kind, after = state.facts, (state.bound or {}).get("kind"), state.checkpoint.cursor
+    if source.within_snapshot(after):
+        return "rows"
     kept = database.prepared.get(question.poller)
     if kept is None or kept[0] != (stored, kind):
         made = lookout.prepare(source.subject, stored, kind if isinstance(kind, str) else None)
         if made is None:
             return "none"
         kept = database.prepared[question.poller] = (stored, kind), made
-    one, after = kept[1], state.checkpoint.cursor
+    one = kept[1]
     bound = bounds.get(one.way)
     if bound is None:
         bound = bounds[one.way] = lookout.bound(one)

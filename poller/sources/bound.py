@@ -22,13 +22,11 @@ from poller.model.cursor import Cursor, CursorKind
 from poller.model.limits import LONGEST_CURSOR
 from poller.ports import Bound
 from poller.sources.columns import CursorColumn, Family, floor_to, iso_text, lowest_from, parse_utc, unit_of
-from poller.sources.options import ReadOptions
+from poller.sources.options import OF_SERVER, ReadOptions
 
 OPEN_TOO_LONG = "a transaction that is still open holds it"
 _GUARDS = frozenset({"exact", "observed", "observed-strict"})
 """A bound of one of these kinds may follow one of another."""
-_BY_SERVER = frozenset({"xid8+pk", "rowversion+pk"})
-"""Kinds whose bound is one number of the server that only grows: samples of several processes agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +293,7 @@ def _below(
         return fact, fact if delivered or _fell(kind, taken, memory.last) else None
     # The server has passed the checkpoint again, but transactions from below it are still open.
     was, low = _place(kind, memory.last.value if memory.last else None), _place(kind, taken.value)
-    if kind not in _BY_SERVER or was is None or low is None or not (low <= at < was and delivered):
+    if kind not in OF_SERVER or was is None or low is None or not (low <= at < was and delivered):
         return None, None
     fact = {**fact, "next": str(taken.value)}
     return fact, fact
@@ -307,7 +305,7 @@ def _fell(kind: CursorKind, taken: Bound, last: Bound | None) -> bool:
     if was is not None and now is not None and now < was:
         return True
     low = _place(kind, taken.value)
-    return kind in _BY_SERVER and was is not None and low is not None and low < was
+    return kind in OF_SERVER and was is not None and low is not None and low < was
 
 
 def _place(kind: CursorKind, text: str | None) -> Decimal | None:

@@ -6,23 +6,23 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, overload
+from typing import Any
 
 from poller.databases.capture import CaptureRefusal
 from poller.errors import CaptureGap, SourceError
 from poller.model.captured import AT, CHANGE, OLD, OP, TX, Op
 from poller.model.cursor import Cursor, KeyValue
-from poller.ports import FreshRows, Page
+from poller.ports import Page
 from poller.sources.changes import ChangeTable, Head, Installed, Values
 from poller.sources.connection import Database
-from poller.sources.rows import LazyRows, marked_json
+from poller.sources.rows import LazyRows, ListedRows, marked_json
 
 LOOKED_EVERY = 60.0
 """Seconds after which the table is compared again with what was installed."""
 _EMPTIED = "T"
 
 
-class ChangedRows(FreshRows):
+class ChangedRows(ListedRows):
     """Changes as rows of the table, with the reserved columns.
 
     Attributes:
@@ -39,30 +39,12 @@ class ChangedRows(FreshRows):
     def __len__(self) -> int:
         return len(self._records)
 
-    @overload
-    def __getitem__(self, index: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, index: slice) -> ChangedRows: ...
-    def __getitem__(self, index: int | slice) -> dict[str, Any] | ChangedRows:
-        if isinstance(index, slice):
-            return ChangedRows(self._records[index], self.heads[index], self._make)
-        return self._make(self._records[index])
-
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(self._make, self._records)
 
     def take(self, positions: Sequence[int]) -> ChangedRows:
-        """See `FreshRows.take`."""
+        """See `Parts`."""
         return ChangedRows(self._records.take(positions), [self.heads[at] for at in positions], self._make)
-
-    def __eq__(self, other: object) -> bool:
-        """As a list of the rows."""
-        return list(self) == (list(other) if isinstance(other, ChangedRows) else other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(list(self))
 
 
 class Captured:
@@ -79,29 +61,25 @@ class Captured:
         self._database = database
         self._relation = relation
         self._columns = columns
-        self._installed: Installed | None = None
+        self.last: Installed | None = None
+        """What the last look found."""
         self._looked: tuple[Hashable, float] | None = None
-
-    @property
-    def last(self) -> Installed | None:
-        """What the last look found; None before the first."""
-        return self._installed
 
     @property
     def installed(self) -> Installed:
         """What is installed, as the last look found it; looks if there was none. Raises: as `look`."""
-        return self.look() if self._installed is None else self._installed
+        return self.look() if self.last is None else self.last
 
     def look(self) -> Installed:
         """What is installed: asked on each connection, and once a minute. Raises: CaptureGap, if changes are or may be
         missing from now on; SourceError; what the driver raises."""
         place, now = self._database.place(), time.monotonic()
         looked = self._looked
-        if self._installed is None or looked is None or looked[0] != place or now - looked[1] >= LOOKED_EVERY:
+        if self.last is None or looked is None or looked[0] != place or now - looked[1] >= LOOKED_EVERY:
             self._looked = None
-            self._installed = self._found()
+            self.last = self._found()
             self._looked = place, now
-        return self._installed
+        return self.last
 
     def forget(self) -> None:
         """Look again before the next page."""
@@ -141,22 +119,18 @@ class Captured:
 
     # ------------------------------------------------------------------------------------------------------ its rows
 
-    def rows(self, records: LazyRows) -> ChangedRows:
-        """Changes as rows of the table."""
+    def rows(self, records: LazyRows, last: int | None = None) -> ChangedRows:
+        """Changes as rows of the table. `last`: of rows of the table that were selected as changes, the number of the
+        last change before them."""
         installed = self.installed
         heads = [self.changes.head(record, installed) for record in records]
         documents = self._documents(installed)
-        return ChangedRows(records, heads, lambda record: self._row(record, installed, documents))
+        return ChangedRows(records, heads, lambda record: self._row(record, installed, documents, last))
 
-    def rows_read(self, records: LazyRows, last: int) -> tuple[ChangedRows, list[dict[str, Any]]]:
-        """Rows of the table that were selected as changes, and the key of each as JSON. `last`: the number of the last
-        change before them. Raises: SourceError, if a row is no JSON."""
-        installed = self.installed
-        heads = [self.changes.head(record, installed) for record in records]
-        places = [self.changes.place(record, installed) for record in records]
-        documents = self._documents(installed)
-        made = ChangedRows(records, heads, lambda record: {**self._row(record, installed, documents), CHANGE: last})
-        return made, places
+    def places(self, records: LazyRows) -> list[dict[str, Any]]:
+        """The key of each row of the table that was selected as a change, as JSON. Raises: SourceError, if one is no
+        JSON."""
+        return [self.changes.place(record, self.installed) for record in records]
 
     def whole_table(self, op: Op, last: int, at: datetime) -> dict[str, Any]:
         """The row that begins (B) or ends (E) a snapshot. `last`: the number of the last change before it."""
@@ -172,9 +146,13 @@ class Captured:
 
     def pruned_through(self) -> int:
         """The last change that was pruned; 0 if none was."""
-        changes, installed = self.changes, self.installed
-        found = self._database.run(changes.state(installed.captures), {"changes": changes.name}).rows
-        return int(found[0][1]) if found else 0
+        return self._state()[1]
+
+    def _state(self) -> tuple[str, int]:
+        """When the change table was made, and the last change that was pruned, as they are now."""
+        changes = self.changes
+        rows = self._database.run(changes.state(self.installed.captures), {"changes": changes.name}).rows
+        return (str(rows[0][0]), int(rows[0][1])) if rows else ("", 0)
 
     def _documents(self, installed: Installed) -> frozenset[str]:
         """The columns whose values are to be marked as JSON: see `poller.ports.wants_exact_values`."""
@@ -182,7 +160,9 @@ class Captured:
             return frozenset()
         return frozenset(name for name, kind in installed.columns.items() if kind.lower() == "json")
 
-    def _row(self, record: Mapping[str, Any], installed: Installed, documents: Set[str]) -> dict[str, Any]:
+    def _row(
+        self, record: Mapping[str, Any], installed: Installed, documents: Set[str], last: int | None
+    ) -> dict[str, Any]:
         change = self.changes.change(record, installed)
         names = self._names(installed)
         values, old = change.row, change.old
@@ -191,7 +171,7 @@ class Captured:
         row = {name: values.get(name) for name in names}
         row[OP] = change.op
         row[OLD] = None if old is None else {name: old[name] for name in names if name in old}
-        row[CHANGE], row[TX], row[AT] = change.id, change.tx, change.at
+        row[CHANGE], row[TX], row[AT] = change.id if last is None else last, change.tx, change.at
         return row
 
     def keys(self, rows: ChangedRows) -> list[Mapping[str, KeyValue | None]]:
@@ -240,12 +220,10 @@ class Captured:
 
     def _refuse_pruned(self, after: Cursor | None) -> None:
         """Asked after the page was read: what is pruned is said in the same transaction."""
-        changes, installed = self.changes, self.installed
-        found = self._database.run(changes.state(installed.captures), {"changes": changes.name}).rows
-        if not found or str(found[0][0]) != installed.made_at:
+        changes, installed, (made_at, pruned) = self.changes, self.installed, self._state()
+        if made_at != installed.made_at:
             self.forget()
             installed = self.look()
-        pruned = int(found[0][1]) if found else 0
         reached = 0 if after is None else int(after.value) - (after.tiebreaker is None)
         if pruned <= reached:
             return

@@ -204,8 +204,8 @@ def reflected_sets(inspector: Inspector, table: str, schema: str | None) -> tupl
     unique = [primary] if primary else []
     unique += [list(c["column_names"]) for c in inspector.get_unique_constraints(table, schema=schema)]
     for index in inspector.get_indexes(table, schema=schema):
-        partial = any(name.endswith("_where") and value is not None for name, value in _options_of(index).items())
-        if index["unique"] and not partial and None not in index["column_names"] and not index.get("expressions"):
+        of_columns = None not in index["column_names"] and not index.get("expressions")
+        if index["unique"] and of_columns and not limits_of(index):
             unique.append([str(name) for name in index["column_names"]])
     return primary, unique
 
@@ -225,8 +225,10 @@ def connection_of(inspector: Inspector) -> Connection:
     return inspector.bind
 
 
-def _options_of(index: Any) -> dict[str, Any]:
-    return dict(index.get("dialect_options") or {})
+def limits_of(index: Any) -> list[str]:
+    """The condition of a partial index."""
+    options = dict(index.get("dialect_options") or {})
+    return [str(sql) for name, sql in options.items() if name.endswith("_where") and sql is not None]
 
 
 # ---------------------------------------------------------------------------------------------- moments and their texts

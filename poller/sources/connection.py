@@ -229,11 +229,6 @@ class Database:
         self.lenient = True
         return True
 
-    def attach(self) -> None:
-        """Let the pool keep connections for this source until it is closed, also where it has borrowed none."""
-        if self.pool is not None:
-            self.pool.join(self)
-
     def begin_work(self) -> None:
         """The beginning of a piece of work, after which a connection that is there has rested."""
         self.rested = self.is_open
@@ -283,11 +278,6 @@ class Database:
             self.pool.discard(loan)
         else:
             self._forget_connection()
-
-    def discard_borrowed(self) -> None:
-        """As `discard`, of a borrowed connection."""
-        if self.pool is not None:
-            self.discard()
 
     def renew(self) -> None:
         """A connection died while it rested: others that rested meanwhile are not trusted either."""
@@ -425,6 +415,15 @@ def _engine(url: URL, dialect: Dialect, timeout: timedelta, identity: Identity |
         **({"paramstyle": "named"} if dialect.is_file else {}),
         **options,
     )
+
+
+def engine_of(
+    url: URL | Engine, pool: Pool | None, dialect: Dialect, timeout: timedelta, identity: Identity | None
+) -> Engine:
+    """The one that was given, that of the pool, or one for a connection that is held. Raises: as `make_engine`."""
+    if isinstance(url, Engine):
+        return url
+    return make_engine(url, dialect, timeout, identity) if pool is None else pool.engine
 
 
 def quoter(engine: Engine) -> Callable[[str], str]:

@@ -95,16 +95,12 @@ class CurrentBound:
         """The last bound serves no other page: something failed, or was looked at again."""
         self._last = None
 
-    def choose_again(self) -> None:
-        """What decides which kind of bound is available may have changed. What the last one knew is kept."""
-        self.close()
-
     def sample(self, known: Inspection, statements: Statements, after: Cursor | None = None) -> Bound:
         """The present bound, in its own statements, before the page that begins at the checkpoint `after`."""
         try:
             return self._sampled(known, statements, after)
         except TableChanged:  # what its counter rests on
-            self.choose_again()
+            self.close()
             return self._sampled(known, statements, after)
 
     def _sampled(self, known: Inspection, statements: Statements, after: Cursor | None) -> Bound:
@@ -123,7 +119,7 @@ class CurrentBound:
                 self._refuse_other_stamps(known)  # a refusal is repeated at every page
                 kind = self.choose(known, statements).rule.kind
             if kind != self._sampler.rule.kind:
-                self.choose_again()
+                self.close()
                 return self._sampled(known, statements, after)
             self._zone_seen = self._monotonic()
         sampler = self._sampler
@@ -191,18 +187,16 @@ class CurrentBound:
             self._sampler = self._made_for = None
         self._memory = dict(memory)
         if self._sampler is not None:
-            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):  # not ours
-                self._continue(self._sampler, memory)
-
-    def _continue(self, sampler: Sampler, memory: Mapping[str, Any]) -> None:
-        """From what another process remembered, in whole or, if it raises, not at all."""
-        known, samples = recalled(sampler.rule, self._options, self._known, memory)
-        if sampler.memory is not None and samples:
-            sampler.memory.recall(samples)
-        self._known = known
+            # In whole or, if no such process wrote it, not at all.
+            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
+                known, samples = recalled(self._sampler.rule, self._options, self._known, memory)
+                if self._sampler.memory is not None and samples:
+                    self._sampler.memory.recall(samples)
+                self._known = known
 
     def close(self) -> None:
-        """Leave the shared samples; the next connection continues from what is known."""
+        """Leave the shared samples, and choose again for the next page, which continues from what is known: what
+        decides which kind of bound is available may have changed."""
         self._memory = self.remember() or {}
         self.reset_after_fork()
 

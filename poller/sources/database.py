@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, CursorResult, Engine, Inspector
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
+from poller.databases import samplers
 from poller.databases.kinds import KINDS
 from poller.databases.pools import PooledSession
 from poller.databases.samplers import (
@@ -25,7 +26,6 @@ from poller.databases.samplers import (
     Remembering,
     Sample,
     SharedSampler,
-    join,
     session_of,
 )
 from poller.databases.urls import names_host
@@ -73,22 +73,18 @@ class Records:
 class TypeLookup:
     """Where a dialect learns the columns' types.
 
-    `table`, `schema`: as configured, None for a query. `reflected` is SQLAlchemy's view of its columns, None for a
-    query; `columns` are the quoted, qualified names;
-    `condition` is the checked filter; `keys` the key columns; `described` a result without rows of these columns;
+    `options`: of the source. `reflected` is SQLAlchemy's view of its columns, None for a query; `columns` are the
+    quoted, qualified names; `condition` is the checked filter; `described` a result without rows of these columns;
     `proven`: the table, if constraints prove its key.
     """
 
+    options: ReadOptions
     relation: str
     columns: Mapping[str, str]
     reflected: Mapping[str, Mapping[str, Any]] | None
-    cursor: str
-    condition: str | None = None
-    keys: Sequence[str] = ()
-    described: Records | None = None
-    table: str | None = None
-    schema: str | None = None
-    proven: Reflected | None = None
+    condition: str | None
+    described: Records | None
+    proven: Reflected | None
 
 
 @dataclass(frozen=True)
@@ -323,7 +319,8 @@ class Dialect:
 
         Raises: ConfigError naming `bound`, SourceError (a copy of a database), what the driver raises.
         """
-        return f"open transactions of {self.family} are not looked at"
+        found: Sampler | str = import_module(f"poller.sources.{self.family}.bound").sampler(asked, connection)
+        return found
 
     # ------------------------------------------------------------------------------------------- a captured table
 
@@ -438,7 +435,7 @@ class Dialect:
         if records.rows:
             return records
         filtered = f"{look.condition} AND " if look.condition else ""
-        rest = f"FROM {look.relation} WHERE {filtered}{look.columns[look.cursor]} IS NOT NULL"
+        rest = f"FROM {look.relation} WHERE {filtered}{look.columns[look.options.cursor_column]} IS NOT NULL"
         return run(self.limited(names, rest, 1))
 
     def types(self, look: TypeLookup, run: StatementRunner) -> dict[str, CursorColumn]:
@@ -644,8 +641,10 @@ def shared(
     """Samples of what is open on a server, shared by all sources of this process. `reading_of`: see
     `ReadingConnection`."""
     session, o = PooledSession.of(connection), asked.options
-    return join(
-        reading_of(connection) if session is None else session.reading,
+    reading = reading_of(connection) if session is None else session.reading
+    home = samplers.Samplers() if reading is None else samplers.SHARED
+    return home.join(
+        reading or samplers.ALONE,
         make,
         connection,
         kind=kind,

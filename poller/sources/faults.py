@@ -10,6 +10,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import tokens
+from poller.databases.errors import codes
 from poller.errors import SourceError, SourceUnavailable
 
 
@@ -42,7 +43,7 @@ QUOTING_FAULTS = frozenset({Fault.VALUE, Fault.RANGE, Fault.OTHER})
 def driver_code(error: BaseException) -> str:
     """A driver's error without its text: the SQLSTATE (except MySQL's general one) or number, else its type."""
     original = getattr(error, "orig", None) or error
-    state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
+    state, _ = codes(original)
     args: tuple[object, ...] = getattr(original, "args", ())
     if state and state != "HY000":
         return f"SQLSTATE {state}"

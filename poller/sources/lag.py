@@ -13,7 +13,7 @@ from poller.ports import Lag, Page
 from poller.sources.columns import parse_utc
 from poller.sources.facts import Inspection
 from poller.sources.faults import Fault
-from poller.sources.records import PROBE, refuse_null_cursors, refuse_nulls
+from poller.sources.records import PROBE, refuse_nulls
 from poller.sources.rows import is_later
 from poller.sources.table import Learned
 
@@ -113,7 +113,8 @@ class Lags:
         """`on_null_cursor`: checked at the first page and at every page that is not full; costs nothing for a column
         that is NOT NULL. Raises: SourceError."""
         if self.nulls_matter:
-            refuse_null_cursors(self._database, self._options, self._table.statements())
+            found = self._database.run(*self._table.statements().nulls(PROBE))
+            refuse_nulls(self._options, int(found.rows[0][0]))
 
     @property
     def nulls_matter(self) -> bool:

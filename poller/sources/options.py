@@ -11,12 +11,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from poller.config import SourceOptions
 from poller.config.load import checked_keywords
 from poller.databases.kinds import KINDS
-from poller.errors import ConfigError
+from poller.errors import ConfigError, SourceError
 from poller.model.cursor import CursorKind
 from poller.sources.columns import has_daylight_saving, plain_text
 
-_NO_TIME = ("xid8+pk", "rowversion+pk")
-"""Kinds whose bound is the database's own and has no instant that a delay could be taken from."""
+OF_SERVER = frozenset({"xid8+pk", "rowversion+pk"})
+"""Kinds whose bound is one number of the server's own that only grows: samples of several processes agree, and it has
+no instant that a delay could be taken from."""
 
 DELAY = timedelta(seconds=5)
 """`settle`, if the bound is a delay and nothing else is set."""
@@ -31,6 +32,13 @@ class ReadOptions(SourceOptions):
         if self.table is None:
             return "query"
         return self.table if self.schema_name is None else f"{self.schema_name}.{self.table}"
+
+    def error(self, message: str, *, column: str = "", next_step: str = "", without_values: str = "") -> SourceError:
+        """An error of this table or query, which it names first; the rest as of `SourceError`."""
+        without = without_values and f"{self.what}: {without_values}"
+        return SourceError(
+            f"{self.what}: {message}", table=self.what, column=column, next_step=next_step, without_values=without
+        )
 
     def of_changes(self, name: str) -> ReadOptions:
         """Those by which the change table of a captured table is read, with all its columns."""
@@ -87,7 +95,7 @@ def read_options(given: Mapping[str, Any]) -> ReadOptions:
     options = checked_keywords(ReadOptions, given)
     kind = options.cursor_kind
     check_bound(options.bound, kind)
-    if options.extra_delay and kind in _NO_TIME:
+    if options.extra_delay and kind in OF_SERVER:
         raise ConfigError(
             f"`settle` has no effect on a cursor of kind {kind}, whose bound is not a time.",
             key="settle",

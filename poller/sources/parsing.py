@@ -46,9 +46,8 @@ def parse_cursor(reader: ColumnReader, known: Inspection | None, value: str, pk:
     options = reader.options
     if known is None:
         if pk is not None:
-            raise SourceError(
-                f"{options.what}: there is no row, so no cursor can be checked.",
-                table=options.what,
+            raise options.error(
+                "there is no row, so no cursor can be checked.",
                 next_step="Use `poller reset-to-beginning`.",
             )
         return Cursor(kind=options.cursor_kind, value=_of_unknown_column(reader, value.strip()))
@@ -57,27 +56,23 @@ def parse_cursor(reader: ColumnReader, known: Inspection | None, value: str, pk:
         return Cursor(kind=options.cursor_kind, value=text)
     for name in pk:
         if name not in options.pk_columns:
-            raise SourceError(
-                f"{options.what}: {name!r} is not a key column.",
-                table=options.what,
+            raise options.error(
+                f"{name!r} is not a key column.",
                 column=name,
                 next_step=did_you_mean(name, options.pk_columns),
             )
     tiebreaker: dict[str, KeyValue] = {}
     for key in known.keys:
         if key.name not in pk and key.name != known.cursor.name:
-            raise SourceError(
-                f"{options.what}: the key column {key.name} is missing.",
-                table=options.what,
+            raise options.error(
+                f"the key column {key.name} is missing.",
                 column=key.name,
                 next_step=f"Give all of: {', '.join(options.pk_columns)}.",
             )
         tiebreaker[key.name] = _key_value(reader, key, pk.get(key.name, text))
         if key.name == known.cursor.name and str(tiebreaker[key.name]) != text:
-            raise SourceError(
-                f"{options.what}: {key.name} is the cursor column, and its two values differ: {text} and"
-                f" {tiebreaker[key.name]}.",
-                table=options.what,
+            raise options.error(
+                f"{key.name} is the cursor column, and its two values differ: {text} and {tiebreaker[key.name]}.",
                 column=key.name,
                 next_step="Give it once.",
             )
@@ -128,10 +123,9 @@ def _of_unknown_column(reader: ColumnReader, text: str) -> str:
     if (
         form.zone and not reader.database.dialect.types_belong_to_values
     ):  # a naive column would drop it without any error
-        raise SourceError(
-            f"{options.what}: there is no row yet, so it is unknown whether column {options.cursor_column} has a time"
+        raise options.error(
+            f"there is no row yet, so it is unknown whether column {options.cursor_column} has a time"
             f" zone, and {text!r} names one.",
-            table=options.what,
             column=options.cursor_column,
             next_step="Write it without: as the column holds it, in UTC where the column has a zone.",
         )
@@ -165,9 +159,8 @@ def _key_value(reader: ColumnReader, key: CursorColumn, text: str) -> KeyValue:
     try:
         return parse_key(text, key)
     except ValueError as error:
-        raise SourceError(
-            f"{reader.options.what}: {error}.",
-            table=reader.options.what,
+        raise reader.options.error(
+            f"{error}.",
             column=key.name,
             next_step="Write the value as the table shows it.",
         ) from None
@@ -186,9 +179,8 @@ def _with_zone(reader: ColumnReader, column: CursorColumn, text: str) -> str:
         return text  # an infinity, a year before 1: PostgreSQL refuses what it does not take
     if column.family is not Family.TIMESTAMPTZ:
         if moment.tzinfo is not None:
-            raise SourceError(
-                f"{reader.options.what}: column {column.name} has no time zone, and {text!r} names one.",
-                table=reader.options.what,
+            raise reader.options.error(
+                f"column {column.name} has no time zone, and {text!r} names one.",
                 column=column.name,
                 next_step="Write it without, as the column holds it.",
             )
@@ -238,9 +230,8 @@ def _in_digits(reader: ColumnReader, column: CursorColumn, form: TextForm, momen
 
 
 def _refused(reader: ColumnReader, column: str, text: str, kind: str) -> SourceError:
-    return SourceError(
-        f"{reader.options.what}: column {column} holds {kind}, and {text!r} is not one.",
-        table=reader.options.what,
+    return reader.options.error(
+        f"column {column} holds {kind}, and {text!r} is not one.",
         column=column,
         next_step="Write it as the table shows it, for example 2026-04-07T01:23:45.123456 for a timestamp.",
     )

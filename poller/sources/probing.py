@@ -8,11 +8,13 @@ An answer is a hint. A worker that acts on it reads a page, below a bound of its
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TypeVar
 
+import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -22,20 +24,21 @@ from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources.columns import CursorColumn, Family
-from poller.sources.connection import Database, make_engine, make_pool
+from poller.sources.connection import Database, engine_of, make_pool
 from poller.sources.current_bound import CurrentBound
 from poller.sources.database import Dialect
 from poller.sources.facts import Inspection, read_columns
 from poller.sources.faults import Fault
-from poller.sources.options import ReadOptions
+from poller.sources.options import OF_SERVER, ReadOptions
 from poller.sources.page import Relation, Statements
 from poller.sources.rows import CONVERSION_ERRORS
 from poller.sources.table import Learned
 from poller.sources.user_sql.checked import calls_functions
 
+_T = TypeVar("_T")
+VIEWS_EVERY = 60.0
+"""Seconds for which it is known which names are views'."""
 _NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})
-_WHOLE_DATABASE = frozenset({"timestamp+pk", "xid8+pk", "rowversion+pk"})
-"""Kinds of cursors whose bound is the same for all tables that are read in one way."""
 
 
 class NoAnswer(Exception):
@@ -68,12 +71,14 @@ class ProbeSubject:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A source whose statement can be made. `way`: for all that share it the bound is the same."""
+    """A source whose statement can be made. `way`: for all that share it the bound is the same. `may_set`: what is read
+    may call functions of the users', which may change settings of the session."""
 
     subject: ProbeSubject
     known: Inspection
     statements: Statements
     way: Hashable
+    may_set: bool
 
 
 class RowProbe:
@@ -94,11 +99,12 @@ class RowProbe:
         if not isinstance(url, Engine):
             pool = make_pool(url, dialect, timeout, 1, first.identity, of=object())
         if pool is not None:
-            pool.looks, engine = True, pool.engine
-        else:
-            engine = url if isinstance(url, Engine) else make_engine(url, dialect, timeout, first.identity)
+            pool.looks = True
+        engine = engine_of(url, pool, dialect, timeout, first.identity)
         self._database = Database(engine, dialect, timeout, pool=pool, patience=patience)
         self._bounds: dict[Hashable, tuple[CurrentBound, Prepared]] = {}
+        self._views: dict[str | None, tuple[frozenset[str], float]] = {}
+        """Those of a schema, and when they were asked for."""
 
     def prepare(self, subject: ProbeSubject, stored: object, kind: str | None) -> Prepared | None:
         """What is asked of a source; None if its table has no row that would show its types, so that none waits.
@@ -108,16 +114,33 @@ class RowProbe:
                 it is known.
         Raises: NoAnswer.
         """
-        o = subject.options
+        o, may_set = subject.options, self._may_set(subject)
         read = read_columns(stored, o.cursor_column, o.pk_columns)
         if read is not None:
             known: Inspection | None = Inspection(names=(), cursor=read[0], keys=read[1], provable=True)
         else:
-            known = self._learned(subject) if self._has_rows(subject) else None
+            table = Learned(self._database, o, subject.relation, subject.quote)
+            has_rows = self._answered(may_set, lambda: self._has_rows(subject))
+            known = self._answered(may_set, table.learn) if has_rows else None
         if known is None:
             return None
         statements = Statements(subject.dialect, subject.quote, subject.relation, known.cursor, known.keys, ())
-        return Prepared(subject, known, statements, _way(o, known.cursor, kind))
+        return Prepared(subject, known, statements, _way(o, known.cursor, kind), may_set)
+
+    def _may_set(self, subject: ProbeSubject) -> bool:
+        """See `Prepared`: a filter, a query, or a view may."""
+        o, dialect = subject.options, subject.dialect
+        calls = calls_functions(o.filter, o.query, dialect.family)
+        if calls or o.capture or dialect.is_file or dialect.is_untried:
+            return calls
+        views, asked = self._views.get(o.schema_name, (frozenset[str](), float("-inf")))
+        if time.monotonic() - asked >= VIEWS_EVERY:
+            views = self._asked(lambda: frozenset(self._view_names(o.schema_name)))
+            self._views[o.schema_name] = views, time.monotonic()
+        return o.table in views
+
+    def _view_names(self, schema: str | None) -> list[str]:
+        return sa.inspect(self._database.connection()).get_view_names(schema=schema)
 
     def _has_rows(self, subject: ProbeSubject) -> bool:
         """True if there is any row that has a cursor: needs no types."""
@@ -126,13 +149,7 @@ class RowProbe:
         statements = Statements(subject.dialect, subject.quote, subject.relation, unknown[0], unknown[1:], ())
         (every,) = statements.ranges(None, None)
         ask = statements.any_of(every)
-        has_rows: bool = self._answered(subject, lambda: bool(self._database.run(*ask).rows))
-        return has_rows
-
-    def _learned(self, subject: ProbeSubject) -> Inspection | None:
-        learned = Learned(self._database, subject.options, subject.relation, subject.quote)
-        known: Inspection | None = self._answered(subject, learned.learn)
-        return known
+        return bool(self._database.run(*ask).rows)
 
     def bound(self, one: Prepared) -> Bound:
         """The present bound of all sources that are read in this one's way. Raises: NoAnswer."""
@@ -140,12 +157,11 @@ class RowProbe:
             self._bounds[one.way] = CurrentBound(self._database, one.subject.options), one
         taken, first = self._bounds[one.way]
         try:
-            bound: Bound = self._answered(first.subject, lambda: taken.sample(first.known, first.statements))
+            return self._answered(first.may_set, lambda: taken.sample(first.known, first.statements))
         except NoAnswer as none:
             if not none.everywhere:  # what `first` reads may be gone
                 del self._bounds[one.way]
             raise
-        return bound
 
     def waits(self, one: Prepared, after: Cursor | None, bound: Bound | None) -> bool:
         """True if a row waits after a cursor and below a bound; without one (None), anywhere after it. Raises:
@@ -156,8 +172,7 @@ class RowProbe:
             ranges = one.statements.ranges(after, below, inclusive=inclusive)
             return any(self._database.run(*one.statements.any_of(each)).rows for each in ranges)
 
-        waits: bool = self._answered(one.subject, ask)
-        return waits
+        return self._answered(one.may_set, ask)
 
     def rest(self) -> None:
         """Nothing more is asked for now: another database may need the connection."""
@@ -170,17 +185,17 @@ class RowProbe:
             bound.close()
         self._database.close()
 
-    def _answered(self, subject: ProbeSubject, work: Callable[[], Any]) -> Any:
+    def _answered(self, may_set: bool, work: Callable[[], _T]) -> _T:
         """Do the work; once more on a new connection, if the held one broke while idle. What its functions set in
         the session is undone: the next one asks in it too."""
-        o = subject.options
-        answer = self._asked(work)
-        if calls_functions(o.filter, o.query, subject.dialect.family):
-            with self._database.using:
-                self._database.restore()
-        return answer
+        try:
+            return self._asked(work)
+        finally:
+            if may_set:
+                with self._database.using:
+                    self._database.restore()
 
-    def _asked(self, work: Callable[[], Any]) -> Any:
+    def _asked(self, work: Callable[[], _T]) -> _T:
         with self._database.using:
             self._database.begin_work()
             try:
@@ -207,14 +222,13 @@ class RowProbe:
             return Fault.LOGIN
         if not isinstance(error, DBAPIError):
             return Fault.OTHER
-        fault: Fault = self._database.dialect.classify(error)
-        return fault
+        return self._database.dialect.classify(error)
 
 
 def _way(o: ReadOptions, cursor: CursorColumn, kind: str | None) -> Hashable:
     """Sources with the same have the same bound. Where it is not known which kind of bound a table gets (a foreign one
     gets another), or the bound is of a table's own numbers, the table is part of it."""
-    own = None if kind is not None and o.cursor_kind in _WHOLE_DATABASE else (o.schema_name, o.table, o.query)
+    own = None if kind is not None and (o.is_timed or o.cursor_kind in OF_SERVER) else (o.schema_name, o.table, o.query)
     column = (cursor.family, cursor.sql_type, cursor.digits, cursor.form)
     delays = (o.settle, o.delay, o.extra_delay)
     return (

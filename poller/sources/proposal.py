@@ -81,6 +81,7 @@ class Catalogue:
             found = self._inspector.get_table_names(schema=schema)
             self.views = self._inspector.get_view_names(schema=schema)
         except SQLAlchemyError as error:
+            self._database.close()
             raise self._translated(error) from None
         self.tables = sorted(name for name in found if not name.startswith("poller_"))
 

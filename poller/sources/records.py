@@ -21,7 +21,7 @@ from poller.sources.connection import Database
 from poller.sources.database import Dialect, Records
 from poller.sources.facts import Inspection
 from poller.sources.options import ReadOptions
-from poller.sources.page import Query, Statements
+from poller.sources.page import Query
 from poller.sources.rows import CONVERSION_ERRORS, ReadPlan
 from poller.sources.sqlite.forms import mixed_forms
 
@@ -60,7 +60,9 @@ def refuse_bad_records(
             if type(None) in _kinds(records, place):
                 raise bad_key(options, "is NULL in some rows")
     if not known.provable:
-        _refuse_neighbours_alike(options, records, plan)
+        identities = plan.identities(records)
+        if any(map(eq, identities, islice(identities, 1, None))):  # neighbours
+            raise bad_key(options, "is the same in several rows")
     _refuse_other_types(known, options, dialect, records, plan, names)
     _refuse_odd_moments(known, options, dialect, records, plan)
 
@@ -72,12 +74,11 @@ def refuse_escaped(options: ReadOptions, found: Records, plan: ReadPlan) -> None
     parts = {place: name for name, place in plan.places} | {plan.text_at: options.cursor_column}
     for row, place in sorted(found.escaped):
         if place in parts:
-            before = f"{options.what}: column {parts[place]} holds "
+            before = f"column {parts[place]} holds "
             after = ", which is not valid UTF-8, and would not lead back."
-            raise SourceError(
+            raise options.error(
                 f"{before}{found.rows[row][place][:40]!r}{after}",
                 without_values=f"{before}a text{after}",
-                table=options.what,
                 column=parts[place],
                 next_step="Correct it, or leave the row out with a `filter`.",
             )
@@ -86,9 +87,8 @@ def refuse_escaped(options: ReadOptions, found: Records, plan: ReadPlan) -> None
 def bad_key(options: ReadOptions, why: str) -> SourceError:
     """The error for a key that does not identify rows."""
     names = ", ".join(options.pk_columns)
-    return SourceError(
-        f"{options.what}: the key {names} {why}, and rows could be skipped.",
-        table=options.what,
+    return options.error(
+        f"the key {names} {why}, and rows could be skipped.",
         column=options.pk_columns[0],
         next_step="Name columns in `pk_columns` that are never NULL and unique together.",
     )
@@ -102,28 +102,16 @@ def refuse_bad_keys(database: Database, options: ReadOptions, checks: Sequence[t
             raise bad_key(options, "is NULL in some rows" if what == "NULL" else "is the same in several rows")
 
 
-def refuse_null_cursors(database: Database, options: ReadOptions, statements: Statements) -> None:
-    """Return if every row has a cursor. Raises: SourceError with the number of others, counted up to `PROBE`."""
-    refuse_nulls(options, int(database.run(*statements.nulls(PROBE)).rows[0][0]))
-
-
 def refuse_nulls(options: ReadOptions, count: int) -> None:
-    """As `refuse_null_cursors`, if they were counted."""
+    """Return if every row has a cursor. Raises: SourceError with the number of others, counted up to `PROBE`."""
     if count:
         many = f"{count} rows have" if count > 1 else "1 row has"
         many = f"at least {many}" if count == PROBE else many
-        raise SourceError(
-            f"{options.what}: {many} no {options.cursor_column} (NULL) and would never be read.",
-            table=options.what,
+        raise options.error(
+            f"{many} no {options.cursor_column} (NULL) and would never be read.",
             column=options.cursor_column,
             next_step='Fill them in, or leave them out with on_null_cursor = "skip" or a `filter`.',
         )
-
-
-def _refuse_neighbours_alike(options: ReadOptions, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
-    identities = plan.identities(records)
-    if any(map(eq, identities, islice(identities, 1, None))):
-        raise bad_key(options, "is the same in several rows")
 
 
 def _refuse_other_types(
@@ -150,10 +138,9 @@ def _refuse_other_types(
 
 
 def _other_type(options: ReadOptions, column: CursorColumn, kind: type) -> SourceError:
-    return SourceError(
-        f"{options.what}: column {column.name} holds {column.family.value} values, and one of type {kind.__name__}:"
+    return options.error(
+        f"column {column.name} holds {column.family.value} values, and one of type {kind.__name__}:"
         " they do not sort together, and the same rows would be delivered for ever.",
-        table=options.what,
         column=column.name,
         next_step="Store all of them as one type, or leave the odd ones out with a `filter`; where all came as bytes,"
         " remove the option in `url` that asks the driver for them.",
@@ -166,14 +153,13 @@ def odd_value(options: ReadOptions, value: object, column: str | None = None) ->
 
     def message(quoted: str) -> str:
         return (
-            f"{options.what}: column {name} holds {quoted}, which has another form than its other values or is not a"
-            " date; such rows do not sort by time."
+            f"column {name} holds {quoted}, which has another form than its other values or is not a date; such rows"
+            " do not sort by time."
         )
 
-    return SourceError(
+    return options.error(
         message(repr(str(value)[:40])),
         without_values=message("a value"),
-        table=options.what,
         column=name,
         next_step="Write all of them in one form, or leave the odd ones out with a `filter`.",
     )
@@ -279,9 +265,8 @@ def unreadable(
     if wrong is not None:
         row = f" of the row {row_at(_first(lambda n: fails([*order, wrong], n), limit))}"
     column = wrong or options.cursor_column
-    return SourceError(
-        f"{options.what}: column {column}{row} holds {_unread(error)}.",
-        table=options.what,
+    return options.error(
+        f"column {column}{row} holds {_unread(error)}.",
         column=column,
         next_step="Correct it, leave the column out with `columns`, or write a `query` that casts it to text.",
     )
@@ -290,18 +275,16 @@ def unreadable(
 def unread_position(options: ReadOptions, error: BaseException) -> SourceError:
     """The error where the driver failed with `error` on a value of the cursor or the key, which cannot be left out."""
     names = list(dict.fromkeys([options.cursor_column, *options.pk_columns]))
-    return SourceError(
-        f"{options.what}: one of the columns {', '.join(names)} holds {_unread(error)}.",
-        table=options.what,
+    return options.error(
+        f"one of the columns {', '.join(names)} holds {_unread(error)}.",
         next_step="Correct it, leave the row out with a `filter`, or write a `query` that casts the column to text.",
     )
 
 
 def setting_changed(options: ReadOptions, why: str) -> SourceError:
     """The error if a setting of the session, which `why` names, is not as the source made it."""
-    return SourceError(
-        f"{options.what}: {why}.",
-        table=options.what,
+    return options.error(
+        f"{why}.",
         next_step="A function that the rows call sets it, or a pooler between: let the function set it in the SET"
         " clause of its definition, or read the table itself.",
     )

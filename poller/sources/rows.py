@@ -7,6 +7,7 @@ import ast
 import codecs
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from uuid import UUID
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, CursorKind, KeyValue, text_size
-from poller.ports import FreshRows, JsonText
+from poller.ports import FreshRows, JsonText, Row
 from poller.sources.columns import RENDERED_BY_DATABASE, CursorColumn, Family, ValueFormat
 
 Records = Sequence[Sequence[Any]]
@@ -30,7 +31,41 @@ _CHANGEABLE = (list, dict, set, tuple, bytearray)
 """What can be changed in place, or hold what can."""
 
 
-class LazyRows(FreshRows):
+class Parts(Sequence[_T]):
+    """A sequence whose parts are sequences of its kind."""
+
+    @abstractmethod
+    def take(self, positions: Sequence[int]) -> Self:
+        """Those at these positions, in this order."""
+
+    @overload
+    def __getitem__(self, index: int) -> _T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> _T | Self:
+        at = range(len(self))[index]
+        return self.take(at) if isinstance(at, range) else next(iter(self.take(range(at, at + 1))))
+
+
+def _at(records: Records, positions: Sequence[int]) -> Records:
+    if isinstance(positions, range) and positions.step == 1:
+        return records[positions.start : positions.stop]
+    return [records[at] for at in positions]
+
+
+class ListedRows(Parts[Row], FreshRows):
+    """Rows that are compared and shown as a list of them."""
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == (list(other) if isinstance(other, ListedRows) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class LazyRows(ListedRows):
     """The records as plain dicts of their first columns, in select order, without what follows these: made when they
     are asked for, so that a page that is handed over in batches, or again after a failure, needs no copies.
 
@@ -50,31 +85,12 @@ class LazyRows(FreshRows):
     def __len__(self) -> int:
         return len(self._records)
 
-    @overload
-    def __getitem__(self, index: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, index: slice) -> LazyRows: ...
-    def __getitem__(self, index: int | slice) -> dict[str, Any] | LazyRows:
-        if isinstance(index, slice):
-            return LazyRows(self._records[index], self._names, self._changeable, self._documents)
-        return self._made([self._records[index]])[0]
-
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self._made(self._records))
 
     def take(self, positions: Sequence[int]) -> LazyRows:
-        """See `FreshRows.take`."""
-        records = [self._records[at] for at in positions]
-        return LazyRows(records, self._names, self._changeable, self._documents)
-
-    def __eq__(self, other: object) -> bool:
-        """As a list of the rows."""
-        return list(self) == (list(other) if isinstance(other, LazyRows) else other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(list(self))
+        """See `Parts`."""
+        return LazyRows(_at(self._records, positions), self._names, self._changeable, self._documents)
 
     def _made(self, records: Records) -> list[dict[str, Any]]:
         if not records:
@@ -291,7 +307,7 @@ class ReadPlan:
         return list(map(itemgetter(self.text_at, *(place for _, place in self.places)), records))
 
 
-class _PerRecord(Sequence[_T]):
+class _PerRecord(Parts[_T]):
     """Something of each record, made on demand: most is never used."""
 
     def __init__(self, records: Records, make: Callable[[Sequence[Any]], _T]) -> None:
@@ -301,16 +317,11 @@ class _PerRecord(Sequence[_T]):
     def __len__(self) -> int:
         return len(self._records)
 
-    @overload
-    def __getitem__(self, index: int) -> _T: ...
-    @overload
-    def __getitem__(self, index: slice) -> Self: ...
-    def __getitem__(self, index: int | slice) -> _T | Self:
-        if isinstance(index, slice):
-            part = copy(self)
-            part._records = self._records[index]
-            return part
-        return self._make(self._records[index])
+    def take(self, positions: Sequence[int]) -> Self:
+        """See `Parts`."""
+        part = copy(self)
+        part._records = _at(self._records, positions)
+        return part
 
     def __iter__(self) -> Iterator[_T]:
         return map(self._make, self._records)

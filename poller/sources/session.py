@@ -20,9 +20,7 @@ from poller.errors import SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Page, Row, Table, TieAgain
 from poller.sources.bound import render
-from poller.sources.captured import Captured
 from poller.sources.columns import NUMBERS, CursorColumn, Family, ValueFormat
-from poller.sources.connection import Database
 from poller.sources.current_bound import CurrentBound
 from poller.sources.database import Records
 from poller.sources.facts import (
@@ -38,8 +36,7 @@ from poller.sources.facts import (
 )
 from poller.sources.faults import Fault
 from poller.sources.lag import Lags
-from poller.sources.options import ReadOptions
-from poller.sources.page import Relation, Span
+from poller.sources.page import Span
 from poller.sources.parsing import parse_keys
 from poller.sources.records import (
     refuse_bad_records,
@@ -71,23 +68,15 @@ _TRIES = 3
 class SourceSession:
     """A source's reads, over what was learned of its table."""
 
-    def __init__(
-        self,
-        database: Database,
-        options: ReadOptions,
-        relation: Relation,
-        quote: Callable[[str], str],
-        tables: ArrowTables | None = None,
-        captured: Captured | None = None,
-    ) -> None:
+    def __init__(self, table: Learned, tables: ArrowTables | None) -> None:
+        self.table = table
         self.tables = tables
-        self.database = database
-        self.options = options
-        self.captured = captured
-        self.table = Learned(database, options, relation, quote, captured)
-        self.basis = Basis(self.table)
-        self.lags = Lags(self.table)
-        self.bounding = CurrentBound(database, options)
+        self.database = table.database
+        self.options = table.options
+        self.captured = table.captured
+        self.basis = Basis(table)
+        self.lags = Lags(table)
+        self.bounding = CurrentBound(table.database, table.options)
         self._coming: tuple[Hashable, str] | None = None
         """A place, and the kind that the bound will have there; while nothing is known."""
         self._json: tuple[Inspection, frozenset[str]] | None = None
@@ -225,7 +214,7 @@ class SourceSession:
     def look_again(self) -> None:
         """At the next read everything is asked again, also what is fixed when a session is opened."""
         self.table.forget()
-        self.bounding.choose_again()
+        self.bounding.close()
         if self.database.dialect.keeps_privileges:
             self.database.discard()
 
@@ -386,8 +375,7 @@ class SourceSession:
         bound = self.bounding.wait(self.sample(known), known, self.table.statements(), lambda: True)
         value = bound.value
         if bound.kind == "none" and timed:
-            clock = self.database.run(self.table.statements().clock()).rows[0][0]
-            value = render(datetime.fromisoformat(clock), known.cursor, self.options.zone)
+            value = render(self.clock(), known.cursor, self.options.zone)
         elif not timed and (bound.inclusive or bound.kind in {"none", "heuristic"}):
             rows = self.database.run(self.table.statements().highest()).rows
             if not rows:

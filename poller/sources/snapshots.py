@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from poller.model.captured import Op
@@ -179,7 +178,7 @@ class Snapshots:
         names = tuple(map(str, found.names))
         scalar = session.database.dialect.scalar_codes
         made = LazyRows(records, names, changeable(records, len(names), found.description, scalar), found.documents)
-        rows, keys = captured.rows_read(made, high - 1)
+        rows, keys = captured.rows(made, high - 1), captured.places(made)
         ends, here = len(found.rows) <= size, session.database.place()
         return _Chunk(snapshot.after, keys, rows, last + 1, high, ends, here)
 
@@ -234,8 +233,7 @@ class Snapshots:
         """The page of one row that begins or ends it."""
         last, session, self._chunk = _last(after), self._session, None
         empty = session.page(after, 1, self._at(last + 1))
-        clock = datetime.fromisoformat(str(session.database.run(session.table.statements().clock()).rows[0][0]))
-        row = self._captured.whole_table(op, last, clock if clock.tzinfo is not None else clock.replace(tzinfo=UTC))
+        row = self._captured.whole_table(op, last, session.clock())
         cursor = self._made(last, max(last, _tie(after)) + 1, snapshot)
         nothing = dict.fromkeys(self._captured.ordering or self._captured.installed.key)
         return Page([row], [cursor], empty.bound, [nothing], facts=empty.facts, barrier=True, more=True)

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -22,6 +21,7 @@ from poller.config.problems import located
 from poller.config.suggestions import did_you_mean
 from poller.databases import pools, tokens
 from poller.databases.urls import family_of, identify, place
+from poller.entra import Identity
 from poller.errors import ConfigError, PollerError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.model.durations import format_duration
@@ -29,8 +29,8 @@ from poller.model.fingerprint import DatabaseIdentity, SourceDescription
 from poller.ports import Bound, InspectableSource, Lag, Page, Row, Table
 from poller.sources.captured import Captured
 from poller.sources.columns import parse_utc
-from poller.sources.connection import Database, make_engine, make_pool, quoter, read_url
-from poller.sources.database import ResolvedNames, dialect_for
+from poller.sources.connection import Database, engine_of, make_pool, quoter, read_url
+from poller.sources.database import Form, ResolvedNames, dialect_for
 from poller.sources.faults import (
     QUOTING_FAULTS,
     SCHEMA_FAULTS,
@@ -48,6 +48,7 @@ from poller.sources.records import setting_changed, unread_position
 from poller.sources.rows import CONVERSION_ERRORS, idempotency_key
 from poller.sources.session import SourceSession
 from poller.sources.snapshots import Snapshots
+from poller.sources.table import Learned
 from poller.sources.user_sql.checked import calls_functions, checked_sql
 
 if TYPE_CHECKING:
@@ -73,21 +74,70 @@ class SqlSource(InspectableSource):
     def __init__(
         self, url: str | URL | Engine, *, connections: int = pools.DEFAULT, **options: Unpack[SourceKeywords]
     ) -> None:
-        parts = assemble(url, read_options(options), connections)
-        self._options = parts.options
-        self._session, self._guard = parts.session, parts.guard
-        self._another_session, self._subject, self._description = parts.another, parts.subject, parts.description
-        self._snapshots = Snapshots(self._session) if self._options.capture else None
+        given = o = read_options(options)
+        parsed = read_url(url)
+        dialect = dialect_for(family_of(parsed))
+        check_bound(o.bound, o.cursor_kind, dialect.family)
+        if o.capture:
+            o = o.of_changes(dialect.changes(o.table or "", o.schema_name, str).name)
+        condition, wrapped = checked_sql(o.filter, o.query, dialect.family, o.cursor_column)
+        identity = _identity(url, o, connections)
+        has_engine = isinstance(url, Engine)
+        pool = None if has_engine else make_pool(parsed, dialect, o.query_timeout, connections, identity)
+        if pool is not None and o.format == "arrow" and dialect.has_adbc:
+            pool.each = 2  # ADBC's stands beside it
+        at = url if isinstance(url, Engine) else parsed
+        engine = engine_of(at, pool, dialect, o.query_timeout, identity)
+        quote = quoter(engine)
+        if wrapped is None:
+            relation = Relation.table(o.table or "", o.schema_name, condition, quote)
+        else:
+            relation = Relation.query(wrapped, condition)
+        self._given, self._options, self._pool = given, o, pool
+        self.subject = ProbeSubject(at, dialect, o, relation, quote, identity)
+        """What a `probing.RowProbe` needs to ask whether rows wait, on a connection of its own."""
+        self._session = self._opened(engine)
+        where = identify(parsed)
+        self._guard = Guard(self._session, where, Scrubber.of(parsed))
+        description = SourceDescription(
+            database=where,
+            schema_name=o.schema_name,
+            table=o.table,
+            query=o.query,
+            cursor_column=o.cursor_column,
+            cursor_kind=o.cursor_kind,
+            pk_columns=o.pk_columns,
+            filter=o.filter,
+            left_open=dialect.left_open(parsed, where, o),
+        )
+        self._description = description.of_capture(given.table or "") if o.capture else description
+        self._snapshots = Snapshots(self._session) if o.capture else None
         self._said: ResolvedNames | None = None
-        self.captured = self._options.capture
+        self.captured = o.capture
         self._mind_forks()
+
+    def _opened(self, engine: Engine) -> SourceSession:
+        """The reads, on a connection of their own."""
+        on, o = self.subject, self._options
+        form: Form = "parsed" if o.parses_json else "text"
+        database = Database(engine, on.dialect, o.query_timeout, form=form, pool=self._pool)
+        database.may_set = calls_functions(o.filter, o.query, on.dialect.family)
+        tables = captured = None
+        if o.format == "arrow":
+            tables = on.dialect.tables(o.what, own_engine=not isinstance(on.url, Engine))
+        if o.capture:
+            changes = on.dialect.changes(self._given.table or "", o.schema_name, on.quote)
+            captured = Captured(changes, database, on.relation.alias, self._given.columns)
+        return SourceSession(Learned(database, o, on.relation, on.quote, captured), tables)
 
     def another(self) -> Self:
         """One of the same rows with a connection of its own, for another thread. Shares an engine that was given, and
         the pool, whose connections stay open until this one is closed too."""
-        self._session.database.attach()
+        if self._pool is not None:
+            self._pool.join(self._session.database)
         other = copy(self)
-        other._session = self._another_session()
+        on, timeout = self.subject, self._options.query_timeout
+        other._session = self._opened(engine_of(on.url, self._pool, on.dialect, timeout, on.identity))
         other._guard = self._guard.of(other._session)
         other._snapshots = Snapshots(other._session) if self.captured else None
         other._said, other._description = None, self._description.as_configured()
@@ -244,6 +294,12 @@ class SqlSource(InspectableSource):
                 next_step=refused.next_step,
             ) from None
 
+    def within_snapshot(self, after: Cursor | None) -> bool:
+        """True if a snapshot is to be begun or gone on with behind a cursor: no change says that its rows wait."""
+        if after is None:
+            return self.captured and self._options.start == "snapshot"
+        return after.snapshot is not None
+
     def begin_snapshot(self) -> Cursor | None:
         """See `poller.ports.Source.begin_snapshot`."""
         return None if self._snapshots is None else self._guard(self._snapshots.beginning)
@@ -254,13 +310,13 @@ class SqlSource(InspectableSource):
         """See `poller.ports.Source.page`. Rows are plain dicts of the user's columns in select order.
 
         `until`: no row beyond it either; without a tiebreaker only rows below its value."""
-        self._refuse_foreign(after)
-        self._refuse_foreign(until)
         return self._page(after, limit, until, again=False, lag_cap=lag_cap)
 
     def _page(
         self, after: Cursor | None, limit: int, until: Cursor | None, *, again: bool, lag_cap: int | None
     ) -> Page:
+        self._refuse_foreign(after, until)
+
         def work() -> Page:
             snapshots = self._snapshots
             if snapshots is not None and after is not None and after.snapshot is not None and until is None:
@@ -273,8 +329,6 @@ class SqlSource(InspectableSource):
         self, after: Cursor | None, limit: int, *, lag_cap: int | None = None, until: Cursor | None = None
     ) -> Page:
         """See `poller.ports.Source.next_page`; `until` as for `page`."""
-        self._refuse_foreign(after)
-        self._refuse_foreign(until)
         return self._page(after, limit, until, again=True, lag_cap=lag_cap)
 
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
@@ -295,11 +349,6 @@ class SqlSource(InspectableSource):
     def recall(self, memory: Mapping[str, Any]) -> None:
         """See `poller.ports.Source.recall`."""
         self._session.bounding.recall(memory)
-
-    @property
-    def subject(self) -> ProbeSubject:
-        """What a `probing.RowProbe` needs to ask whether rows wait, on a connection of its own."""
-        return self._subject
 
     def facts(self) -> dict[str, Any] | None:
         """See `poller.ports.Source.facts`."""
@@ -333,14 +382,12 @@ class SqlSource(InspectableSource):
 
     def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
         """The number of rows after `low` and up to `high` (None: the beginning), and whether `cap` cut the count."""
-        self._refuse_foreign(low)
-        self._refuse_foreign(high)
+        self._refuse_foreign(low, high)
         return (0, False) if high is None else self._guard(lambda: self._session.count_between(low, high, cap))
 
     def cursor_at(self, low: Cursor | None, high: Cursor, number: int) -> Cursor | None:
         """The cursor of the row with that number, from 1, of those after `low` and up to `high`; None without one."""
-        self._refuse_foreign(low)
-        self._refuse_foreign(high)
+        self._refuse_foreign(low, high)
         return self._guard(lambda: self._session.cursor_at(low, high, number))
 
     def null_cursors(self, cap: int) -> int:
@@ -358,8 +405,7 @@ class SqlSource(InspectableSource):
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
         """Up to `limit` rows after `low` and up to `high`, whatever the bound is, for looking back (`recheck`)."""
-        self._refuse_foreign(low)
-        self._refuse_foreign(high)
+        self._refuse_foreign(low, high)
         return self._guard(lambda: self._session.span(low, high, limit))
 
     def row_of(self, pk: Mapping[str, str]) -> Page:
@@ -395,126 +441,39 @@ class SqlSource(InspectableSource):
         finally:
             self.exact = exact
 
-    def _refuse_foreign(self, cursor: Cursor | None) -> None:
-        if cursor is None:
-            return
+    def _refuse_foreign(self, *cursors: Cursor | None) -> None:
         o = self._options
-        given = None if cursor.tiebreaker is None else set(cursor.tiebreaker)
-        if cursor.kind == o.cursor_kind and (given is None or given == set(o.pk_columns)):
-            return
-        have = f"{cursor.kind}, key {', '.join(cursor.tiebreaker or {})}"
-        raise SourceError(
-            f"{o.what}: the cursor {cursor} is of another kind or key ({have}) than is configured"
-            f" ({o.cursor_kind}, key {', '.join(o.pk_columns)}).",
-            table=o.what,
-            next_step="Restore `cursor_kind` and `pk_columns`, or reset the poller.",
-        )
+        for cursor in filter(None, cursors):
+            given = set(o.pk_columns if cursor.tiebreaker is None else cursor.tiebreaker)
+            if cursor.kind != o.cursor_kind or given != set(o.pk_columns):
+                have = f"{cursor.kind}, key {', '.join(cursor.tiebreaker or {})}"
+                raise o.error(
+                    f"the cursor {cursor} is of another kind or key ({have}) than is configured"
+                    f" ({o.cursor_kind}, key {', '.join(o.pk_columns)}).",
+                    next_step="Restore `cursor_kind` and `pk_columns`, or reset the poller.",
+                )
 
 
 SqlSource.__signature__ = signature(SqlSource, SourceOptions)  # type: ignore[attr-defined]  # for help()
 
 
-# --------------------------------------------------------------------------------------- how its parts are put together
-
-
-@dataclass(frozen=True, slots=True)
-class Assembly:
-    """The parts.
-
-    Attributes:
-        options: those by which it is read: of a captured table those of its change table.
-        session: its reads. another: makes a session with a connection of its own. guard: of `session`.
-        subject: for the question whether rows wait. description: what the configuration says of the source.
-    """
-
-    options: ReadOptions
-    session: SourceSession
-    another: Callable[[], SourceSession]
-    guard: Guard
-    subject: ProbeSubject
-    description: SourceDescription
-
-
-def assemble(url: str | URL | Engine, o: ReadOptions, connections: int) -> Assembly:
-    """The parts of a source.
-
-    Args:
-        o: its options. connections: of its pool.
-    Raises: ConfigError naming the key that is wrong.
-    """
-    parsed = read_url(url)
-    dialect = dialect_for(family_of(parsed))
-    check_bound(o.bound, o.cursor_kind, dialect.family)
-    place = identify(parsed)
-    given_options = o
-    if o.capture:
-        o = o.of_changes(dialect.changes(o.table or "", o.schema_name, str).name)
-    condition, wrapped = checked_sql(o.filter, o.query, dialect.family, o.cursor_column)
-
+def _identity(url: str | URL | Engine, o: ReadOptions, connections: int) -> Identity | None:
+    """Who signs in, if not with a password. Raises: ConfigError, also for a number of connections that none may
+    have."""
     if not 1 <= connections <= pools.MOST:
         raise ConfigError(
             f"`connections` is {connections}, not a number from 1 to {pools.MOST}.",
             key="connections",
             next_step=f"Leave it out for {pools.DEFAULT}.",
         )
-    may_set = calls_functions(o.filter, o.query, dialect.family)
-    given = isinstance(url, Engine)
     identity = tokens.chosen(o.identity, os.environ, key="identity")
-    if given and identity is not None:
+    if isinstance(url, Engine) and identity is not None:
         raise ConfigError(
             "`identity` goes with a URL, not with an Engine, which signs in in its own way.",
             key="identity",
             next_step="Give the URL, or remove `identity`.",
         )
-    pool = None if given else make_pool(parsed, dialect, o.query_timeout, connections, identity)
-    if pool is not None and o.format == "arrow" and dialect.has_adbc:
-        pool.each = 2  # ADBC's stands beside it
-
-    def engine() -> Engine:
-        if isinstance(url, Engine):
-            return url
-        return make_engine(parsed, dialect, o.query_timeout, identity) if pool is None else pool.engine
-
-    first = engine()
-    quote = quoter(first)
-    if wrapped is None:
-        relation = Relation.table(o.table or "", o.schema_name, condition, quote)
-    else:
-        relation = Relation.query(wrapped, condition)
-
-    def session(on: Engine) -> SourceSession:
-        database = Database(on, dialect, o.query_timeout, form="parsed" if o.parses_json else "text", pool=pool)
-        database.may_set = may_set
-        tables = None if o.format == "rows" else dialect.tables(o.what, own_engine=not given)
-        captured = None
-        if o.capture:
-            changes = dialect.changes(given_options.table or "", o.schema_name, quote)
-            captured = Captured(changes, database, relation.alias, given_options.columns)
-        return SourceSession(database, o, relation, quote, tables, captured)
-
-    subject = ProbeSubject(url if isinstance(url, Engine) else parsed, dialect, o, relation, quote, identity)
-    first_session = session(first)
-    description = SourceDescription(
-        database=place,
-        schema_name=o.schema_name,
-        table=o.table,
-        query=o.query,
-        cursor_column=o.cursor_column,
-        cursor_kind=o.cursor_kind,
-        pk_columns=o.pk_columns,
-        filter=o.filter,
-        left_open=dialect.left_open(parsed, place, o),
-    )
-    if o.capture:
-        description = description.of_capture(given_options.table or "")
-    return Assembly(
-        options=o,
-        session=first_session,
-        another=lambda: session(engine()),
-        guard=Guard(first_session, o, place, Scrubber.of(parsed)),
-        subject=subject,
-        description=description,
-    )
+    return identity
 
 
 # ---------------------------------------------------------------------------------------------------- one piece of work
@@ -534,17 +493,15 @@ class Guard:
         identity: of the database, for messages. scrub: removes the URL's secrets from them.
     """
 
-    def __init__(
-        self, session: SourceSession, options: ReadOptions, identity: DatabaseIdentity, scrub: Scrubber
-    ) -> None:
+    def __init__(self, session: SourceSession, identity: DatabaseIdentity, scrub: Scrubber) -> None:
         self._session = session
-        self._options = options
+        self._options = session.options
         self._identity = identity
         self._scrub = scrub
 
     def of(self, session: SourceSession) -> Guard:
         """The same for another session of the source."""
-        return Guard(session, self._options, self._identity, self._scrub)
+        return Guard(session, self._identity, self._scrub)
 
     def __call__(self, work: Callable[[], _T], keep: Callable[[_T], bool] = lambda _: False) -> _T:
         """Do the work; reads may be done again, once: on a new connection when the one in use broke while it rested,
@@ -557,7 +514,8 @@ class Guard:
                 self._session.database.rest()
                 raise
             except BaseException:
-                self._session.database.discard_borrowed()  # interrupted: its state is not known
+                if self._session.database.pool is not None:
+                    self._session.database.discard()  # interrupted: its state is not known
                 raise
 
     def _guarded(self, work: Callable[[], _T], keep: Callable[[_T], bool]) -> _T:
@@ -633,7 +591,7 @@ class Guard:
         if identity is not None and fault is Fault.UNREACHABLE and tokens.speaks_of_token(detail):
             fault = Fault.LOGIN
         if hidden:
-            return SourceError(f"{o.what}: {hidden}, so no row is read.", table=o.what, next_step=SHOWN)
+            return o.error(f"{hidden}, so no row is read.", next_step=SHOWN)
         captured = self._session.captured
         if captured is not None and driver_code(failed).startswith(_MISFITS):
             return captured.unreadable(detail)

@@ -105,11 +105,6 @@ def of_name(zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
     return {one: seconds(ZoneInfo(named), one) for one in at}
 
 
-def by_name(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
-    """`of_name`, for databases that are not asked about zones."""
-    return of_name(zone, at)
-
-
 def _is_zone(name: str) -> bool:
     try:
         ZoneInfo(name)
@@ -384,23 +379,20 @@ def traced(
     Args:
         view: as for `follow`. table: what fills a column, by its schema, table and name; None if there is none.
     """
-    at = follow(watched.family, watched.schema, watched.table, watched.query, watched.column, view)
+    at = follow(watched, view)
     found = None if at.table is None else table(at.schema, at.table, at.column)
     return found or ColumnOrigin(None, None, "", [by_expression("the column's expression", at.sql)])
 
 
-def follow(
-    family: str, schema: str | None, table: str | None, query: str | None, column: str,
-    view: Callable[[str | None, str], str | None],
-) -> Made:  # fmt: skip
+def follow(watched: Watched, view: Callable[[str | None, str], str | None]) -> Made:
     """Follow a column down to a table.
 
     Args:
         view: the SELECT of a view, empty if this user may not read it, None if it is a table.
     """
-    at = Made(schema, table, column)
-    if query is not None:
-        at = _behind(query, column, family, schema)
+    family, at = watched.family, Made(watched.schema, watched.table, watched.column)
+    if watched.query is not None:
+        at = _behind(watched.query, watched.column, family, watched.schema)
     for _ in range(DEEPEST):
         if at.table is None:
             break
@@ -428,7 +420,7 @@ def _behind(sql: str, column: str, family: str, schema: str | None) -> Made:
         tree = tree.expression
     if not isinstance(tree, exp.Select) or tree.args.get("with_"):
         return nothing
-    tables = {one.alias_or_name.lower(): one for one in _sources(tree)}
+    tables = {one.alias_or_name.lower(): one for one in user_sql.read_by(tree)}
     chosen = _chosen(tree, column)
     if isinstance(chosen, exp.Star):
         return _of(next(iter(tables.values())), column, schema) if len(tables) == 1 else nothing
@@ -438,12 +430,6 @@ def _behind(sql: str, column: str, family: str, schema: str | None) -> Made:
             return nothing
         return _of(table, column if isinstance(chosen.this, exp.Star) else chosen.name, schema)
     return nothing if chosen is None else Made(None, None, "", chosen.sql(dialect=user_sql.parser_of(family)))
-
-
-def _sources(tree: exp.Select) -> list[exp.Expression]:
-    start = tree.args.get("from_") or tree.args.get("from")
-    joined = [join.this for join in tree.args.get("joins") or ()]
-    return [*([start.this] if start is not None else []), *joined]
 
 
 def _of(table: exp.Expression, column: str, schema: str | None) -> Made:
@@ -517,7 +503,8 @@ def origin(database: Database, cursor: Watched) -> ColumnOrigin:
     try:
         return _module(cursor.family).origin(database.connection(), cursor)
     except DBAPIError as error:
-        _refuse_but_forbidden(database, error)
+        if database.dialect.classify(error) is not Fault.FORBIDDEN:
+            raise
         return ColumnOrigin(
             None, None, "", [StampRule("its definition, which this user may not read", None, True, True)]
         )
@@ -528,13 +515,9 @@ def stamps(database: Database, cursor: Watched, found: ColumnOrigin) -> list[Sta
     try:
         return _stamps(database.connection(), cursor, found)
     except DBAPIError as error:
-        _refuse_but_forbidden(database, error)
+        if database.dialect.classify(error) is not Fault.FORBIDDEN:
+            raise
         return [Stamp("", "the server's settings, which this user may not read", None)]
-
-
-def _refuse_but_forbidden(database: Database, error: DBAPIError) -> None:
-    if database.dialect.classify(error) is not Fault.FORBIDDEN:
-        raise error
 
 
 def _stamps(connection: Connection, cursor: Watched, found: ColumnOrigin) -> list[Stamp]:

@@ -61,7 +61,8 @@ class Learned:
         self.options = options
         self.relation = relation
         self.quote = quote
-        self._known: Inspection | None = None
+        self.known: Inspection | None = None
+        """What was learned so far."""
         self._statements: Statements | None = None
         self._reader: KeyReader | None = None
         self._shown: Hashable = None
@@ -83,14 +84,9 @@ class Learned:
         self.ordering: tuple[str, ...] = ()
         """The ordering key's columns; empty: the key columns serve."""
 
-    @property
-    def known(self) -> Inspection | None:
-        """What was learned so far, without asking."""
-        return self._known
-
     def forget(self) -> None:
         """Ask again at the next read. The bound in force is not forgotten: it never moves back."""
-        self._known = self._statements = self._reader = self._empty_by = self.facts = None
+        self.known = self._statements = self._reader = self._empty_by = self.facts = None
         if self.captured is not None:
             self.captured.forget()
         self.looks += 1
@@ -112,20 +108,20 @@ class Learned:
             before = self.captured.last
             if self.captured.look() is not before:  # the columns may be others
                 self._statements = None
-        if self._known is None and not self._is_still_empty():
+        if self.known is None and not self._is_still_empty():
             empty_by = self._emptiness()
             known = inspect_source(self.database, self.options, self.relation, self.quote, self.ordering)
             if known is not None:
                 self.database.may_set |= not known.provable  # a view may call any function
                 self._agreed, self._shown = (known.seen, self._shown), None
                 self._refuse_bad_keys(known)
-            self._known, self._watched = known, time.monotonic()
+            self.known, self._watched = known, time.monotonic()
             self._empty_by = empty_by if known is None else None
             self._asked = None  # another object may have the name
         self.locate()
-        if self._known is not None and self.facts is None:
-            self.facts = self._facts_of(self._known)
-        return self._known
+        if self.known is not None and self.facts is None:
+            self.facts = self._facts_of(self.known)
+        return self.known
 
     def _facts_of(self, known: Inspection) -> TableFacts:
         said, digits, types = self.whereabouts, known.watch.digits, known.watch.types
@@ -194,7 +190,7 @@ class Learned:
         """The statements over what is known; while nothing is, only those that need no types."""
         if self._statements is None:
             statements = self.statements_of(self.options.columns, ordered=True)
-            if self._known is None:
+            if self.known is None:
                 return statements
             self._statements = statements
         return self._statements
@@ -208,7 +204,7 @@ class Learned:
         if self.captured is not None and columns is None:
             joined, chosen = self.captured.selects()
             relation = replace(relation, joined=joined, chosen=chosen)
-        known, options = self._known, self.options
+        known, options = self.known, self.options
         cursor = CursorColumn(options.cursor_column, Family.TEXT) if known is None else known.cursor
         keys = [CursorColumn(name, Family.TEXT) for name in options.pk_columns] if known is None else known.keys
         reader = KeyReader(options.cursor_kind, options.what, cursor, keys)
@@ -225,7 +221,7 @@ class Learned:
 
     def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
         """See `parsing.parse_cursor`."""
-        known = self.learn()
+        known = self.learn()  # before it is asked by what
         return parse_cursor(self.column_reader(), known, value, pk)
 
     def column_reader(self) -> ColumnReader:
@@ -234,7 +230,7 @@ class Learned:
     @property
     def ordering_texts(self) -> tuple[CursorColumn, ...]:
         """The ordering key's columns whose texts are the last of a page's, if it is not the key."""
-        return () if self._known is None else self._known.ordering
+        return () if self.known is None else self.known.ordering
 
     @property
     def helpers(self) -> tuple[CursorColumn, ...]:
@@ -269,7 +265,7 @@ class Learned:
         look at the table, nothing was changed since: some statements show types otherwise than one without rows."""
         wanted = {self.options.cursor_column, *self.options.pk_columns}
         shown = self.database.dialect.seen(self.database.driver_connection(), found, wanted)
-        if self._known is not None and shown not in self._agreed:
+        if self.known is not None and shown not in self._agreed:
             self._shown = shown
             raise TableChanged
 
@@ -299,7 +295,7 @@ class Learned:
         """Where no constraint proves the key: check some rows now, and every row as it is read."""
         if known.provable and all(key.nullable is False for key in known.keys):
             return
-        self._known = known
+        self.known = known
         try:
             checks = self.statements().bad_keys(PROBE)
         finally:
@@ -351,17 +347,9 @@ def inspect_source(
     if refused is not None:
         raise refused
     proven = table is not None and table.is_base and not table.inherited
+    reflected = None if table is None else table.columns
     look = TypeLookup(
-        relation=relation.sql,
-        columns=by_name,
-        reflected=None if table is None else table.columns,
-        cursor=options.cursor_column,
-        condition=relation.condition,
-        keys=options.pk_columns,
-        described=described,
-        table=options.table,
-        schema=options.schema_name,
-        proven=table if proven else None,
+        options, relation.sql, by_name, reflected, relation.condition, described, table if proven else None
     )
     if inspector is not None and table is not None and table.is_base:
         _refuse_weak_key(database.dialect, inspector, options, table.columns)
@@ -435,9 +423,8 @@ def _refuse_unfit(options: ReadOptions, cursor: CursorColumn, keys: tuple[Cursor
         if cursor.odd is not None:
             raise mixed_forms(options, cursor.odd.form, cursor.odd.value, dict(cursor.odd.key))
         if cursor.family not in MOMENTS and cursor.form is None:
-            raise SourceError(
-                f"{what}: cursor column {cursor.name} holds {_kind(cursor)} values, not timestamps.",
-                table=what,
+            raise options.error(
+                f"cursor column {cursor.name} holds {_kind(cursor)} values, not timestamps.",
                 column=cursor.name,
                 next_step="Name a timestamp column; for seconds or milliseconds as a number, a generated column or a"
                 ' `query` that makes a timestamp of them. cursor_kind = "integer+pk" is for numbers that a sequence or'
@@ -451,17 +438,15 @@ def _refuse_unfit(options: ReadOptions, cursor: CursorColumn, keys: tuple[Cursor
                 next_step='Say what its values mean, for example cursor_time_zone = "UTC".',
             )
     elif not _FITS[options.cursor_kind](cursor):
-        raise SourceError(
-            f"{what}: cursor column {cursor.name} holds {_kind(cursor)} values, not {_HOLDS[options.cursor_kind]}.",
-            table=what,
+        raise options.error(
+            f"cursor column {cursor.name} holds {_kind(cursor)} values, not {_HOLDS[options.cursor_kind]}.",
             column=cursor.name,
             next_step=f"Name a column of {_HOLDS[options.cursor_kind]}, or set `cursor_kind`.",
         )
     for key in keys:
         if key.family is Family.UNFIT:
-            raise SourceError(
-                f"{what}: key column {key.name} is of a type that has no exact text or no single order, or is NULL.",
-                table=what,
+            raise options.error(
+                f"key column {key.name} is of a type that has no exact text or no single order, or is NULL.",
                 column=key.name,
                 next_step="Use a key of integers, text, UUID, NUMERIC, dates or bytes.",
             )
@@ -486,14 +471,12 @@ def _kind(column: CursorColumn) -> str:
 def _refuse_weak_key(
     dialect: Dialect, inspector: Inspector, options: ReadOptions, reflected: dict[str, dict[str, Any]]
 ) -> None:
-    what = options.what
     sets = dialect.unique_sets(inspector, options.table or "", options.schema_name)
     proof = proof_of(sets, options.pk_columns, reflected)
     if not proof.unique:
-        raise SourceError(
-            f"{what}: no unique index covers the key {', '.join(options.pk_columns)}, so rows that share a timestamp"
+        raise options.error(
+            f"no unique index covers the key {', '.join(options.pk_columns)}, so rows that share a timestamp"
             " could be skipped.",
-            table=what,
             column=options.pk_columns[0],
             next_step=(
                 f"Set `pk_columns` to one of: {proof.others}."
@@ -502,9 +485,8 @@ def _refuse_weak_key(
             ),
         )
     for name in proof.nullable:
-        raise SourceError(
-            f"{what}: key column {name} may be NULL, and a row without a key could be skipped.",
-            table=what,
+        raise options.error(
+            f"key column {name} may be NULL, and a row without a key could be skipped.",
             column=name,
             next_step=f"Declare {name} NOT NULL, or choose another key in `pk_columns`.",
         )

@@ -23,7 +23,6 @@ from poller.databases.capture import (
     CapturePlan,
     CaptureRefusal,
     CaptureRequest,
-    Cost,
     Quoter,
     Record,
     Registered,
@@ -126,11 +125,8 @@ class MySqlCapture:
             finally:
                 run(self._connection, "UNLOCK TABLES")
             if changes:
-                run(self._connection, f"DROP TABLE IF EXISTS {site.changes}")
-                run(self._connection, f"DELETE FROM {site.captures} {row}")  # noqa: S608
-                if not run(self._connection, f"SELECT 1 FROM {site.captures} LIMIT 1").all():  # noqa: S608
-                    run(self._connection, f"DROP TABLE {site.captures}")
-        return Removed(site.what, f"{site.schema}.{site.changes_name}", there, changes)
+                common.forget(self._connection, site.changes, site.captures, row)
+        return Removed(site.what, site.changes_shown, there, changes)
 
     @contextmanager
     def record(self, most: int) -> Iterator[Record]:
@@ -144,7 +140,7 @@ class MySqlCapture:
             newest = run(self._connection, f"SELECT coalesce(max(id), 0) FROM {site.changes}").scalar_one()  # noqa: S608
             yield Record(
                 table=site.what,
-                changes=f"{site.schema}.{site.changes_name}",
+                changes=site.changes_shown,
                 key=site.key,
                 since=site.registered.columns_since,
                 replaces=False,
@@ -170,10 +166,11 @@ class MySqlCapture:
 
     def _planned(self, site: MySqlSite) -> CapturePlan:
         site.check()
+        columns = ", ".join(map(self._quote, site.captured))  # an invisible one is in no *
         standing, gap = site.standing()
         return CapturePlan(
             table=site.what,
-            changes=f"{site.schema}.{site.changes_name}",
+            changes=site.changes_shown,
             key=site.key,
             columns=tuple(site.captured),
             old=site.old,
@@ -181,7 +178,15 @@ class MySqlCapture:
             gap=gap,
             statements=tuple(self._statements(site, gap)),
             warnings=tuple(site.warnings()),
-            cost=self._cost(site),
+            cost=common.estimated(
+                self._connection,
+                f"(SELECT {columns} FROM {site.source} LIMIT {common.SAMPLED}) AS t",  # noqa: S608
+                f"octet_length({site.row('t', site.captured)})",
+                len(site.captured),
+                old=site.old,
+                change=_CHANGE_BYTES,
+                write=_WRITE_MICROSECONDS,
+            ),
         )
 
     def _statements(self, site: MySqlSite, gap: str | None) -> Iterator[str]:
@@ -200,10 +205,6 @@ class MySqlCapture:
         yield "UNLOCK TABLES"
 
     def _registration(self, site: MySqlSite, removed: str = "NULL") -> str:
-        before = site.registered
-        since = "0" if before is None else str(before.columns_since)
-        if before is not None and common.retyped(before.columns, site.columns):
-            since = f"(SELECT coalesce(max(id), 0) FROM {site.changes})"  # noqa: S608
         values = {
             "change_table": literal(site.changes_name),
             "source": literal(site.table),
@@ -213,7 +214,7 @@ class MySqlCapture:
             "with_old": str(int(site.old)),
             "excluded": literal(json.dumps(site.excluded)),
             "accepted": literal(json.dumps(site.accepted)),
-            "columns_since": since,
+            "columns_since": common.columns_since(site.registered, site.columns, site.changes),
             "removed_at": removed,
         }
         names = [self._quote(name) for name in values]
@@ -221,18 +222,6 @@ class MySqlCapture:
         return (
             f"INSERT INTO {site.captures} ({', '.join(names)}) VALUES ({', '.join(values.values())}) "  # noqa: S608
             f"ON DUPLICATE KEY UPDATE {changed}"
-        )
-
-    def _cost(self, site: MySqlSite) -> Cost:
-        columns = ", ".join(map(self._quote, site.captured))  # an invisible one is in no *
-        return common.estimated(
-            self._connection,
-            f"(SELECT {columns} FROM {site.source} LIMIT {common.SAMPLED}) AS t",  # noqa: S608
-            f"octet_length({site.row('t', site.captured)})",
-            len(site.captured),
-            old=site.old,
-            change=_CHANGE_BYTES,
-            write=_WRITE_MICROSECONDS,
         )
 
     @contextmanager
@@ -363,6 +352,7 @@ class MySqlSite:
         ]
         self.is_partitioned = bool(connection.execute(_PARTITIONS, of).scalar_one())
         self.changes_name = common.named("poller_{}_changes", self.table, LONGEST)
+        self.changes_shown = f"{self.schema}.{self.changes_name}"
         self.changes = quote(self.schema, self.changes_name)
         self.captures = quote(self.schema, common.CAPTURES)
         self.source = quote(self.schema, self.table)
@@ -372,10 +362,7 @@ class MySqlSite:
         triggers: Any = connection.execute(_TRIGGERS, of).all()
         self.triggers = {str(name): (str(on), str(definer)) for name, on, definer in triggers}
         self.registered = self._registered()
-        before = self.registered
-        self.old = wanted.old if wanted.old is not None else before is None or before.old
-        self.excluded = common.left_out(wanted, () if before is None else before.excluded, self.columns)
-        self.accepted = tuple(sorted({*wanted.accepted, *(() if before is None else before.accepted)}))
+        self.old, self.excluded, self.accepted = common.settled(wanted, self.registered, self.columns)
         self.captured = [name for name in self.columns if name not in self.excluded]
 
     def _is_there(self, table: str) -> bool:
@@ -422,7 +409,8 @@ class MySqlSite:
             yield f"{self.what}: column {added[0]} was added, and its values were not captured until now."
         if before is not None:
             yield from common.left_out_and_gone(self.what, before.excluded, self.columns)
-        for definer in sorted(self._definers()):
+        ours = {self.triggers[name][1] for name in self.names.values() if name in self.triggers}
+        for definer in sorted(ours):
             if self._is_gone(definer):
                 yield f"{self.what}: the user {definer}, who installed it, is gone, and all writes fail: run --install."
         yield f"{self.what}: TRUNCATE fires no trigger: take the right DROP from writers."
@@ -432,10 +420,6 @@ class MySqlSite:
             yield f"{self.what}: partitions that are dropped, truncated or exchanged are no changes of rows."
         for name, rule in self.cascades:
             yield f"{self.what}: what the foreign key {name} ({rule}) changes is not captured, as was accepted."
-
-    def _definers(self) -> set[str]:
-        """The users of our triggers."""
-        return {self.triggers[name][1] for name in self.names.values() if name in self.triggers}
 
     def _is_gone(self, user: str) -> bool:
         """True if it is known that there is no such user any more."""

@@ -22,7 +22,6 @@ from poller.databases.capture import (
     CapturePlan,
     CaptureRefusal,
     CaptureRequest,
-    Cost,
     Quoter,
     Record,
     Removed,
@@ -36,8 +35,6 @@ from poller.databases.postgresql.site import (
     ROWS,
     PostgreSqlSite,
     callers,
-    check,
-    check_rights,
     function_of,
     literal,
     writers,
@@ -90,7 +87,7 @@ class PostgreSqlCapture:
         """Wait for a shorter time if more than one table is locked: a writer that waits for one of them and has
         another must not be the first to look for a deadlock, since the server ends who finds it."""
         before = site.registered
-        if site.facts.partitions or (before is not None and before.oid != site.facts.oid):
+        if site.partitions or (before is not None and before.oid != site.oid):
             run(self._connection, _SHORTER.format(most=round(common.LOCK_SECONDS * 1000)))
 
     def remove(self, *, changes: bool) -> Removed:
@@ -98,24 +95,21 @@ class PostgreSqlCapture:
         with self._locking():
             site = PostgreSqlSite(self._connection, self._wanted, self._quote)
             if site.registered is None:
-                raise common.not_installed(site.facts.what, self._wanted.poller)
+                raise common.not_installed(site.what, self._wanted.poller)
             self._spare_writers(site)
             there = function_of(self._connection, site.function) is not None
             if there:  # with its triggers, which only the table's owner may drop by themselves
                 run(self._connection, f"DROP FUNCTION {site.function}() CASCADE")
+            row = f"WHERE change_table = {literal(site.changes_name)}"
             if not changes:
                 if site.changes_there and not site.registered.removed:
                     for statement in gap_statements(site):
                         run(self._connection, statement)
-                row = f"WHERE change_table = {literal(site.changes_name)} AND removed_at IS NULL"
-                run(self._connection, f"UPDATE {site.captures} SET removed_at = now() {row}")  # noqa: S608
+                now = f"removed_at = now() {row} AND removed_at IS NULL"
+                run(self._connection, f"UPDATE {site.captures} SET {now}")  # noqa: S608
             else:
-                run(self._connection, f"DROP TABLE IF EXISTS {site.changes}")
-                row = f"WHERE change_table = {literal(site.changes_name)}"
-                run(self._connection, f"DELETE FROM {site.captures} {row}")  # noqa: S608
-                if not run(self._connection, f"SELECT 1 FROM {site.captures} LIMIT 1").all():  # noqa: S608
-                    run(self._connection, f"DROP TABLE {site.captures}")
-        return Removed(site.facts.what, site.changes_shown, there, changes)
+                common.forget(self._connection, site.changes, site.captures, row)
+        return Removed(site.what, site.changes_shown, there, changes)
 
     @contextmanager
     def record(self, most: int) -> Iterator[Record]:
@@ -123,15 +117,15 @@ class PostgreSqlCapture:
         with transaction(self._connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
             site = PostgreSqlSite(self._connection, self._wanted, self._quote)
             if site.registered is None or site.registered.removed:
-                raise common.not_installed(site.facts.what, self._wanted.poller)
+                raise common.not_installed(site.what, self._wanted.poller)
             for name, value in SETTINGS.items():
                 run(self._connection, f"SET LOCAL {name} = {value}")
             run(self._connection, "SET LOCAL row_security = off")  # rows that a policy hides are an error
             newest = run(self._connection, f"SELECT coalesce(max(id), 0) FROM {site.changes}").scalar_one()  # noqa: S608
             yield Record(
-                table=site.facts.what,
+                table=site.what,
                 changes=site.changes_shown,
-                key=site.facts.key,
+                key=site.key,
                 since=site.registered.columns_since,
                 replaces=False,
                 rows_of_changes=common.changes_after(
@@ -171,36 +165,33 @@ class PostgreSqlCapture:
             raise
 
     def _planned(self, site: PostgreSqlSite) -> CapturePlan:
-        found, before = site.facts, site.registered
-        check(found)
-        check_rights(found)
-        check_columns(found.what, list(found.columns), found.key, site.excluded)
-        if before is None and (site.changes_there or site.function_there):
-            raise common.foreign(found.what, site.changes_shown if site.changes_there else site.function)
+        before = site.registered
+        site.check()
+        site.check_rights()
+        check_columns(site.what, list(site.columns), site.key, site.excluded)
+        if before is None and (site.changes_there or site.function_oid is not None):
+            raise common.foreign(site.what, site.changes_shown if site.changes_there else site.function)
         site.check_triggers()
         standing, gap = site.standing()
         return CapturePlan(
-            table=found.what,
+            table=site.what,
             changes=site.changes_shown,
-            key=found.key,
-            columns=tuple(name for name in found.columns if name not in site.excluded),
+            key=site.key,
+            columns=tuple(name for name in site.columns if name not in site.excluded),
             old=site.old,
             standing=standing,
             gap=gap,
             statements=tuple(statements(site, gap)),
             warnings=tuple(site.warnings()),
-            cost=self._cost(site),
-        )
-
-    def _cost(self, site: PostgreSqlSite) -> Cost:
-        return common.estimated(
-            self._connection,
-            f"(SELECT * FROM {site.source} LIMIT {common.SAMPLED}) t",  # noqa: S608
-            f"pg_column_size({row_of(site, 't.*')})",
-            len(site.facts.columns),
-            old=site.old,
-            change=_CHANGE_BYTES,
-            write=_WRITE_MICROSECONDS,
+            cost=common.estimated(
+                self._connection,
+                f"(SELECT * FROM {site.source} LIMIT {common.SAMPLED}) t",  # noqa: S608
+                f"pg_column_size({row_of(site, 't.*')})",
+                len(site.columns),
+                old=site.old,
+                change=_CHANGE_BYTES,
+                write=_WRITE_MICROSECONDS,
+            ),
         )
 
 
@@ -261,25 +252,25 @@ END {tag}"""
 
 def statements(site: PostgreSqlSite, gap: str | None) -> Iterator[str]:
     """What installs the capture of a table, in order. `gap`: why changes may have been missed, if they may."""
-    found, before, quote = site.facts, site.registered, site.quote
+    before, quote = site.registered, site.quote
     if not site.captures_there:
         yield _CAPTURES.format(captures=site.captures)
     if not site.changes_there:
         yield _CHANGES.format(changes=site.changes)
         yield f"REVOKE ALL ON {site.changes} FROM PUBLIC"
     if (
-        before is not None and before.oid != found.oid
+        before is not None and before.oid != site.oid
     ):  # with its triggers on the former table, which would write here too
         yield f"DROP FUNCTION IF EXISTS {site.function}() CASCADE"
     yield _function(site)
     yield f"REVOKE ALL ON FUNCTION {site.function}() FROM PUBLIC"
     execute = f"EXECUTE FUNCTION {site.function}"
-    if not site.has(found.oid, ROWS):
+    if not site.has(site.oid, ROWS):
         events = "AFTER INSERT OR UPDATE OR DELETE"
         yield f"CREATE TRIGGER {quote(ROWS)} {events} ON {site.source} FOR EACH ROW {execute}()"
-    if not site.has(found.oid, EMPTIED):
+    if not site.has(site.oid, EMPTIED):
         yield f"CREATE TRIGGER {quote(EMPTIED)} AFTER TRUNCATE ON {site.source} FOR EACH STATEMENT {execute}('T')"
-    for oid, schema, table in found.partitions:
+    for oid, schema, table in site.partitions:
         if not site.has(oid, EMPTIED):
             at = quote(schema, table)
             yield f"CREATE TRIGGER {quote(EMPTIED)} AFTER TRUNCATE ON {at} FOR EACH STATEMENT {execute}('X')"
@@ -294,7 +285,7 @@ def statements(site: PostgreSqlSite, gap: str | None) -> Iterator[str]:
 
 
 def _function(site: PostgreSqlSite) -> str:
-    key = site.facts.key
+    key = site.key
     pairs = ", ".join(f"{literal(name)}, o->{literal(name)}" for name in key)
     parts = {
         "function": site.function,
@@ -315,7 +306,7 @@ def _function(site: PostgreSqlSite) -> str:
 def row_of(site: PostgreSqlSite, name: str) -> str:
     """The expression that makes JSON of a row with this name."""
     row = f"to_jsonb({name})"
-    texts = [one for one in site.facts.texts if one not in site.excluded]
+    texts = [one for one in site.texts if one not in site.excluded]
     if texts:
         pairs = (f"{literal(one)}, {name.removesuffix('.*')}.{site.quote(one)}::text" for one in texts)
         row = f"{row} || jsonb_build_object({', '.join(pairs)})"
@@ -323,27 +314,19 @@ def row_of(site: PostgreSqlSite, name: str) -> str:
 
 
 def _registration(site: PostgreSqlSite) -> str:
-    found, before = site.facts, site.registered
-    since = "0" if before is None else str(before.columns_since)
-    if before is not None and common.retyped(before.columns, found.columns):
-        since = f"(SELECT coalesce(max(id), 0) FROM {site.changes})"  # noqa: S608
     values = {
         "change_table": literal(site.changes_name),
-        "source": literal(found.what),
-        "source_oid": str(found.oid),
-        "key_columns": f"ARRAY[{site.quote.texts(found.key)}]::text[]",
-        "columns": f"{literal(json.dumps(found.columns))}::jsonb",
-        "partitions": f"ARRAY[{', '.join(str(oid) for oid, _, _ in found.partitions)}]::oid[]",
+        "source": literal(site.what),
+        "source_oid": str(site.oid),
+        "key_columns": f"ARRAY[{site.quote.texts(site.key)}]::text[]",
+        "columns": f"{literal(json.dumps(site.columns))}::jsonb",
+        "partitions": f"ARRAY[{', '.join(str(oid) for oid, _, _ in site.partitions)}]::oid[]",
         "with_old": str(site.old),
         "excluded": f"ARRAY[{site.quote.texts(site.excluded)}]::text[]",
         "accepted": f"ARRAY[{site.quote.texts(site.accepted)}]::text[]",
-        "columns_since": since,
+        "columns_since": common.columns_since(site.registered, site.columns, site.changes),
     }
-    changed = ", ".join(f"{name} = excluded.{name}" for name in list(values)[1:])
-    return (
-        f"INSERT INTO {site.captures} ({', '.join(values)}) VALUES ({', '.join(values.values())}) "  # noqa: S608
-        f"ON CONFLICT (change_table) DO UPDATE SET {changed}, removed_at = NULL"
-    )
+    return common.upsert(site.captures, values)
 
 
 def gap_statements(site: PostgreSqlSite) -> Iterator[str]:

@@ -24,101 +24,159 @@ _OTHER_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table
 
 
 def literal(text: str) -> str:
-    """The text as a constant, whatever `standard_conforming_strings` is where it is read."""
-    quoted = text.replace("'", "''")
-    return "E'" + quoted.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted}'"
+    """A text as a constant. One with a backslash or unprintable characters is written with escapes (`E'...'`),
+    which mean the same whatever `standard_conforming_strings` says."""
+    doubled = text.replace("'", "''")
+    if "\\" not in text and text.isprintable():
+        return f"'{doubled}'"
+    return "E'" + "".join(map(_escaped, doubled)) + "'"
+
+
+def _escaped(char: str) -> str:
+    if char == "\\":
+        return "\\\\"
+    if char.isprintable():
+        return char
+    return f"\\u{ord(char):04X}" if ord(char) < 0x10000 else f"\\U{ord(char):08X}"
 
 
 class PostgreSqlSite:
-    """The table, the names beside it, and what was installed."""
+    """The table, the names beside it, and what was installed.
+
+    Attributes:
+        kind, persistence: as `pg_class` has them. user: who asks. may_trigger, may_read, may_create: the user's rights
+            on the table, and in its schema. owner: the table's. columns: their types by name, in order.
+        read_as: the type by which an earlier change can be read too: below a domain, whose rule it may break, and text
+            for an enum. texts: those that JSON has as text: it would have what a cast of their type makes. loose: those
+            whose collation takes different texts for equal. is_deferrable: the key may be checked later than its
+            statement. partitions: oid, schema and name, at any depth. children: of `INHERITS`.
+    """
 
     def __init__(self, connection: Connection, wanted: CaptureRequest, quote: Quoter) -> None:
         given = [wanted.table] if wanted.schema is None else [wanted.schema, wanted.table]
-        found = _facts(connection, quote(*given))
+        found: Any = connection.execute(_TABLE, {"name": quote(*given)}).first()
         if found is None:
             raise CaptureRefusal(
                 f"{'.'.join(given)}: there is no such table that this database user can see.",
                 next_step="Look at `table` and `schema` of the poller's source.",
             )
         self.quote = quote
-        self.reader = wanted.reader if wanted.reader and is_other_role(connection, wanted.reader) else None
-        self.facts: Facts = found
+        self.oid, self.schema, self.table, self.kind, self.persistence, self.user, *more = found
+        self.may_trigger, self.may_read, self.may_create, self.owner, self.version = more
+        self.what = f"{self.schema}.{self.table}"
+        of = {"oid": self.oid}
+        columns: Any = connection.execute(_COLUMNS, of).all()
+        self.columns: dict[str, str] = {name: kind for name, kind, *_ in columns}
+        self.read_as: dict[str, str] = {name: kind for name, _, kind, *_ in columns}
+        self.texts: list[str] = [name for name, _, _, is_cast, _ in columns if is_cast]
+        self.loose: set[str] = {name for name, *_, is_loose in columns if is_loose}
+        key: Any = connection.execute(_KEY, of).all()
+        self.key: tuple[str, ...] = tuple(name for name, _ in key)
+        self.is_deferrable = not all(immediate for _, immediate in key)
+        parts: Any = connection.execute(_PARTITIONS, of) if self.kind == "p" else ()
+        self.partitions: list[tuple[int, str, str]] = [(oid, schema, table) for oid, schema, table in parts]
+        self.children: int = connection.execute(_CHILDREN, of).scalar_one()
+        oids = [self.oid, *(oid for oid, _, _ in self.partitions)]
+        self.triggers = [Trigger(*row) for row in connection.execute(_TRIGGERS, {"oids": oids})]
+        is_other = wanted.reader and connection.execute(_ROLE, {"name": wanted.reader}).scalar_one()
+        self.reader = wanted.reader if is_other else None
 
         def name(pattern: str) -> str:
-            return common.named(pattern, found.table, LONGEST, lambda text: len(text.encode()))
+            return common.named(pattern, self.table, LONGEST, lambda text: len(text.encode()))
 
-        self.source = quote(found.schema, found.table)
+        self.source = quote(self.schema, self.table)
         self.changes_name = name("poller_{}_changes")
-        self.changes_shown = f"{found.schema}.{self.changes_name}"
-        self.changes = quote(found.schema, self.changes_name)
-        self.captures = quote(found.schema, common.CAPTURES)
+        self.changes_shown = f"{self.schema}.{self.changes_name}"
+        self.changes = quote(self.schema, self.changes_name)
+        self.captures = quote(self.schema, common.CAPTURES)
         self.changes_there = table_of(connection, self.changes) is not None
         self.captures_there = table_of(connection, self.captures) is not None
-        self.function = quote(found.schema, name("poller_capture_{}"))
+        self.function = quote(self.schema, name("poller_capture_{}"))
         self.registered: PostgreSqlRegistered | None = _registered(connection, self.captures, self.changes_name)
-        self._function_oid = function_of(connection, self.function)
-        before = self.registered
-        self.old = wanted.old if wanted.old is not None else before is None or before.old
-        self.excluded = common.left_out(wanted, () if before is None else before.excluded, found.columns)
-        asked = {*wanted.accepted, *([ALWAYS] if wanted.always else [])}
-        self.accepted = tuple(sorted({*asked, *(() if before is None else before.accepted)}))
+        self.function_oid = function_of(connection, self.function)
+        always = (ALWAYS,) if wanted.always else ()
+        self.old, self.excluded, self.accepted = common.settled(wanted, self.registered, self.columns, *always)
         self._always = ALWAYS in self.accepted
-
-    @property
-    def function_there(self) -> bool:
-        """True if there is a function of our function's name."""
-        return self._function_oid is not None
 
     @property
     def sequence(self) -> str:
         """That of the change table's ids. The server cuts its name as it cuts ours."""
         name = common.named("{}_id_seq", self.changes_name, LONGEST, lambda text: len(text.encode()))
-        return self.quote(self.facts.schema, name)
+        return self.quote(self.schema, name)
 
     def has(self, oid: int, name: str) -> bool:
         """True if this relation has the trigger, with our function."""
-        return any(
-            one.table == oid and one.name == name and one.function == self._function_oid for one in self.facts.triggers
-        )
+        return any(one.table == oid and one.name == name and one.function == self.function_oid for one in self.triggers)
+
+    def check(self) -> None:
+        """Raises: Refusal, for a table that cannot be captured."""
+        kind = _OTHER_KINDS.get(self.kind) or {"t": "a temporary table", "u": "an unlogged table"}.get(self.persistence)
+        if kind is not None or self.kind not in "rp":
+            more = ", which a crash empties without a trace" if self.persistence == "u" else ""
+            raise CaptureRefusal(
+                f"{self.what}: it is {kind or 'no table'}{more}, and only tables that last can be captured.",
+                next_step="Name the table that holds its rows." if self.kind in "vmf" else "Use an ordinary table.",
+            )
+        if self.version < 130_000:
+            raise CaptureRefusal(f"{self.what}: the server is older than PostgreSQL 13.", next_step="Use a newer one.")
+        if self.children:
+            raise CaptureRefusal(
+                f"{self.what}: the table has children by INHERITS, whose changes its triggers do not see.",
+                next_step="Capture each child, with a poller of its own.",
+            )
+        if self.is_deferrable:
+            raise CaptureRefusal(
+                f"{self.what}: the key is DEFERRABLE, so a row could be inserted before another of its key is deleted.",
+                next_step="Make the constraint again without DEFERRABLE.",
+            )
+
+    def check_rights(self) -> None:
+        """Raises: Refusal, for a user who may not create triggers."""
+        missing = [] if self.may_trigger else [f"TRIGGER on {self.what}"]
+        missing += [] if self.may_create else [f"CREATE on schema {self.schema}"]
+        missing += [] if self.may_read else [f"SELECT on {self.what}"]
+        if missing:
+            raise CaptureRefusal(
+                f"{self.what}: the user {self.user} may not create triggers there ({', '.join(missing)} is missing).",
+                next_step="Grant that, or name a setting with the URL of a user who may: --url-env SETTING.",
+            )
 
     def check_triggers(self) -> None:
         """Raises: Refusal, for triggers of another capture: of the table before it was renamed, of its parent, or of a
         partition."""
         for one in self._ours():
-            if one.function != self._function_oid:
+            if one.function != self.function_oid:
                 raise CaptureRefusal(
-                    f"{self.facts.what}: it has a trigger {one.name} of another capture, which calls {one.calls}.",
+                    f"{self.what}: it has a trigger {one.name} of another capture, which calls {one.calls}.",
                     next_step="Remove that capture (poller capture NAME --remove). If its table was renamed: "
                     f"DROP FUNCTION {one.calls} CASCADE.",
                 )
 
     def standing(self) -> tuple[Standing, str | None]:
         """What is there, and why changes may have been missed."""
-        before, found = self.registered, self.facts
+        before = self.registered
         if before is None:
             return "absent", None
         if before.removed:
             return "removed", None  # the gap was written when it was removed
         if not self.changes_there:
             return "damaged", "the change table is missing"
-        if before.oid != found.oid:
+        if before.oid != self.oid:
             return "damaged", "the table is another one than was captured (swapped or created again)"
-        if not (self.has(found.oid, ROWS) and self.has(found.oid, EMPTIED)):
+        if not (self.has(self.oid, ROWS) and self.has(self.oid, EMPTIED)):
             return "damaged", "a trigger of poller is missing"
         if any(one.enabled in "DR" for one in self._ours()):
             return "damaged", "a trigger of poller is disabled"
-        if before.key != found.key:
+        if before.key != self.key:
             return "damaged", "the key is another one"
-        if gone := [oid for oid in before.partitions if oid not in {one[0] for one in found.partitions}]:
+        if gone := [oid for oid in before.partitions if oid not in {one[0] for one in self.partitions}]:
             return "damaged", f"{len(gone)} of its partitions were dropped or detached"
         return "installed", None
 
     def enabling(self) -> Iterator[str]:
         """The statements that enable our triggers, as asked for."""
         wrong = [one for one in self._ours() if one.enabled in "DR"]
-        at = {self.facts.oid: self.source} | {
-            oid: self.quote(schema, table) for oid, schema, table in self.facts.partitions
-        }
+        at = {self.oid: self.source} | {oid: self.quote(schema, table) for oid, schema, table in self.partitions}
         if self._always:
             for relation in at.values():
                 for name in (ROWS, EMPTIED):
@@ -129,69 +187,33 @@ class PostgreSqlSite:
 
     def warnings(self) -> Iterator[str]:
         """What is not seen, or may go wrong."""
-        found = self.facts
         if self.registered is not None:
-            yield from common.left_out_and_gone(found.what, self.registered.excluded, found.columns)
-        for one in found.triggers:
-            if one.table != found.oid or not one.is_after_row or one.name in (ROWS, EMPTIED):
+            yield from common.left_out_and_gone(self.what, self.registered.excluded, self.columns)
+        for one in self.triggers:
+            if one.table != self.oid or not one.is_after_row or one.name in (ROWS, EMPTIED):
                 continue
             if one.name.encode() < ROWS.encode():
                 yield (
-                    f"{found.what}: trigger {one.name} runs before capture and may write this table: rename it to sort "
+                    f"{self.what}: trigger {one.name} runs before capture and may write this table: rename it to sort "
                     f'after "{ROWS}".'
                 )
             else:
                 yield (
-                    f"{found.what}: if trigger {one.name} changes other rows of this table that the same statement "
+                    f"{self.what}: if trigger {one.name} changes other rows of this table that the same statement "
                     "changes, their changes may be in another order."
                 )
-        if found.owner != found.user:
+        if self.owner != self.user:
             yield (
-                f"{found.what}: it belongs to {found.owner}, and its trigger runs as {found.user}, with casts to json "
-                f"of its columns' types. Install it as {found.owner}, unless you trust who may make such a cast."
+                f"{self.what}: it belongs to {self.owner}, and its trigger runs as {self.user}, with casts to json "
+                f"of its columns' types. Install it as {self.owner}, unless you trust who may make such a cast."
             )
-        if found.partitions:
-            yield f"{found.what}: rows of a partition that is attached, detached or dropped are no changes of rows."
+        if self.partitions:
+            yield f"{self.what}: rows of a partition that is attached, detached or dropped are no changes of rows."
         if not self._always:
-            yield f"{found.what}: rows that logical replication applies are not captured (--always captures them)."
+            yield f"{self.what}: rows that logical replication applies are not captured (--always captures them)."
 
     def _ours(self) -> list[Trigger]:
-        return [one for one in self.facts.triggers if one.name in (ROWS, EMPTIED)]
-
-
-def check(found: Facts) -> None:
-    """Raises: Refusal, for a table that cannot be captured."""
-    kind = _OTHER_KINDS.get(found.kind) or {"t": "a temporary table", "u": "an unlogged table"}.get(found.persistence)
-    if kind is not None or found.kind not in "rp":
-        more = ", which a crash empties without a trace" if found.persistence == "u" else ""
-        raise CaptureRefusal(
-            f"{found.what}: it is {kind or 'no table'}{more}, and only tables that last can be captured.",
-            next_step="Name the table that holds its rows." if found.kind in "vmf" else "Use an ordinary table.",
-        )
-    if found.version < 130_000:
-        raise CaptureRefusal(f"{found.what}: the server is older than PostgreSQL 13.", next_step="Use a newer one.")
-    if found.children:
-        raise CaptureRefusal(
-            f"{found.what}: the table has children by INHERITS, whose changes its triggers do not see.",
-            next_step="Capture each child, with a poller of its own.",
-        )
-    if found.deferrable:
-        raise CaptureRefusal(
-            f"{found.what}: the key is DEFERRABLE, so a row could be inserted before another of its key is deleted.",
-            next_step="Make the constraint again without DEFERRABLE.",
-        )
-
-
-def check_rights(found: Facts) -> None:
-    """Raises: Refusal, for a user who may not create triggers."""
-    missing = [] if found.may_trigger else [f"TRIGGER on {found.what}"]
-    missing += [] if found.may_create else [f"CREATE on schema {found.schema}"]
-    missing += [] if found.may_read else [f"SELECT on {found.what}"]
-    if missing:
-        raise CaptureRefusal(
-            f"{found.what}: the user {found.user} may not create triggers there ({', '.join(missing)} is missing).",
-            next_step="Grant that, or name a setting with the URL of a user who may: --url-env SETTING.",
-        )
+        return [one for one in self.triggers if one.name in (ROWS, EMPTIED)]
 
 
 # ---------------------------------------------------------------------------------------------------------- the catalog
@@ -286,83 +308,6 @@ class PostgreSqlRegistered(Registered):
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """The table as it is.
-
-    Attributes:
-        kind, persistence: as `pg_class` has them. user: who asks. may_trigger, may_read, may_create: the user's rights
-        on the table, and in its schema. owner: the table's. columns: their types by name, in order. read_as: the type
-        by which an earlier change can be read too: below a domain, whose rule it may break, and text for an enum.
-        texts: those that JSON has as text: it would have what a cast of their type makes. loose: those whose collation
-        takes different texts for equal. deferrable: whether the key
-        may be checked later than its statement. partitions: oid, schema and name, at any depth. children: of
-        `INHERITS`.
-    """
-
-    oid: int
-    schema: str
-    table: str
-    kind: str
-    persistence: str
-    user: str
-    may_trigger: bool
-    may_read: bool
-    may_create: bool
-    owner: str
-    version: int
-    columns: dict[str, str]
-    read_as: dict[str, str]
-    texts: tuple[str, ...]
-    loose: frozenset[str]
-    key: tuple[str, ...]
-    deferrable: bool
-    partitions: tuple[tuple[int, str, str], ...]
-    children: int
-    triggers: tuple[Trigger, ...]
-
-    @property
-    def what(self) -> str:
-        """The table for people."""
-        return f"{self.schema}.{self.table}"
-
-
-def _facts(connection: Connection, name: str) -> Facts | None:
-    """The facts of the table with this quoted name, as the search path finds it; None without one. Raises what the
-    driver raises."""
-    found = connection.execute(_TABLE, {"name": name}).first()
-    if found is None:
-        return None
-    oid, schema, table, kind, persistence, user, may_trigger, may_read, may_create, owner, version = found
-    of = {"oid": oid}
-    columns = connection.execute(_COLUMNS, of).all()
-    key = connection.execute(_KEY, of).all()
-    partitions = tuple((p[0], p[1], p[2]) for p in connection.execute(_PARTITIONS, of)) if kind == "p" else ()
-    oids = [oid, *(partition[0] for partition in partitions)]
-    return Facts(
-        oid=oid,
-        schema=schema,
-        table=table,
-        kind=kind,
-        persistence=persistence,
-        user=user,
-        may_trigger=may_trigger,
-        may_read=may_read,
-        may_create=may_create,
-        owner=owner,
-        version=version,
-        columns={name: kind for name, kind, *_ in columns},
-        read_as={name: kind for name, _, kind, *_ in columns},
-        texts=tuple(name for name, _, _, is_cast, _ in columns if is_cast),
-        loose=frozenset(name for name, *_, is_loose in columns if is_loose),
-        key=tuple(column for column, _ in key),
-        deferrable=not all(immediate for _, immediate in key),
-        partitions=partitions,
-        children=connection.execute(_CHILDREN, of).scalar_one(),
-        triggers=tuple(Trigger(*row) for row in connection.execute(_TRIGGERS, {"oids": oids})),
-    )
-
-
 def table_of(connection: Connection, name: str) -> int | None:
     """The oid of the relation with this quoted name."""
     found: int | None = connection.execute(_ANY_TABLE, {"name": name}).scalar_one()
@@ -384,11 +329,6 @@ def writers(connection: Connection, name: str) -> list[tuple[str, str]]:
 def callers(connection: Connection, name: str) -> list[str]:
     """The roles beside the owner that may use the function with this quoted name and no arguments, each quoted."""
     return [role for (role,) in connection.execute(_MAY_RUN, {"name": f"{name}()"})]
-
-
-def is_other_role(connection: Connection, name: str) -> bool:
-    """True if there is such a role, and it is not the present user."""
-    return bool(connection.execute(_ROLE, {"name": name}).scalar_one())
 
 
 def _registered(connection: Connection, captures: str, changes: str) -> PostgreSqlRegistered | None:

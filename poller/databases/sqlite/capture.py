@@ -23,7 +23,6 @@ from poller.databases.capture import (
     CaptureRefusal,
     CaptureRequest,
     ChangeRow,
-    Cost,
     Quoter,
     Record,
     Registered,
@@ -70,10 +69,7 @@ class SqliteCapture:
                 run(self._connection, f"DROP TRIGGER IF EXISTS {self._quote(name)}")
             row = f"WHERE change_table = {literal(site.changes_name)}"
             if changes:
-                run(self._connection, f"DROP TABLE IF EXISTS {site.changes}")
-                run(self._connection, f"DELETE FROM poller_captures {row}")  # noqa: S608
-                if not run(self._connection, "SELECT 1 FROM poller_captures LIMIT 1").all():
-                    run(self._connection, "DROP TABLE poller_captures")
+                common.forget(self._connection, site.changes, common.CAPTURES, row)
             elif there and site.changes_there:
                 run(self._connection, f"INSERT INTO {site.changes} (op) VALUES ('X')")  # noqa: S608
                 now = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
@@ -148,18 +144,15 @@ class SqliteCapture:
             gap=gap,
             statements=tuple(site.statements(gap)),
             warnings=tuple(site.warnings()),
-            cost=self._cost(site),
-        )
-
-    def _cost(self, site: SqliteSite) -> Cost:
-        return common.estimated(
-            self._connection,
-            f"(SELECT * FROM {self._quote(site.table)} LIMIT {common.SAMPLED}) AS t",  # noqa: S608
-            f"length({site.row('t', site.captured)})",
-            len(site.captured),
-            old=site.old,
-            change=_CHANGE_BYTES,
-            write=_WRITE_MICROSECONDS,
+            cost=common.estimated(
+                self._connection,
+                f"(SELECT * FROM {self._quote(site.table)} LIMIT {common.SAMPLED}) AS t",  # noqa: S608
+                f"length({site.row('t', site.captured)})",
+                len(site.captured),
+                old=site.old,
+                change=_CHANGE_BYTES,
+                write=_WRITE_MICROSECONDS,
+            ),
         )
 
 
@@ -229,10 +222,7 @@ class SqliteSite:
         self.changes_there = connection.execute(_SCHEMA, {"name": self.changes_name}).first() is not None
         self.captures_there = connection.execute(_SCHEMA, {"name": common.CAPTURES}).first() is not None
         self.registered = self._registered()
-        before = self.registered
-        self.old = wanted.old if wanted.old is not None else before is None or before.old
-        self.excluded = common.left_out(wanted, () if before is None else before.excluded, self.columns)
-        self.accepted = tuple(sorted({*wanted.accepted, *(() if before is None else before.accepted)}))
+        self.old, self.excluded, self.accepted = common.settled(wanted, self.registered, self.columns)
         self.captured = [name for name in self.columns if name not in self.excluded]
         self.triggers: dict[str, str] = {row[0]: row[1] for row in connection.execute(_TRIGGERS, {"table": self.table})}
         self.wanted = dict(self._wanted_triggers())
@@ -381,10 +371,6 @@ class SqliteSite:
             yield name, f"CREATE TRIGGER {self.quote(name)} {on} BEGIN {what} END"
 
     def _registration(self) -> str:
-        before = self.registered
-        since = "0" if before is None else str(before.columns_since)
-        if before is not None and common.retyped(before.columns, self.columns):
-            since = f"(SELECT coalesce(max(id), 0) FROM {self.changes})"  # noqa: S608
         values = {
             "change_table": literal(self.changes_name),
             "source": literal(self.table),
@@ -393,13 +379,9 @@ class SqliteSite:
             "with_old": str(int(self.old)),
             "excluded": literal(json.dumps(self.excluded)),
             "accepted": literal(json.dumps(self.accepted)),
-            "columns_since": since,
+            "columns_since": common.columns_since(self.registered, self.columns, self.changes),
         }
-        changed = ", ".join(f"{name} = excluded.{name}" for name in list(values)[1:])
-        return (
-            f"INSERT INTO poller_captures ({', '.join(values)}) VALUES ({', '.join(values.values())}) "  # noqa: S608
-            f"ON CONFLICT (change_table) DO UPDATE SET {changed}, removed_at = NULL"
-        )
+        return common.upsert(common.CAPTURES, values)
 
     def _later(self) -> list[str]:
         """Triggers that were created after one of ours."""

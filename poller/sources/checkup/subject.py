@@ -98,10 +98,8 @@ class Subject:
         """The database's clock and this machine's. Raises what the driver raises."""
 
         def ask() -> Ahead:
-            before = self.utcnow()
-            text = str(self.run(self.session.table.statements().clock()).rows[0][0])
-            after = self.utcnow()
-            apart = datetime.fromisoformat(text) - (before + (after - before) / 2)
+            before, clock, after = self.utcnow(), self.session.clock(), self.utcnow()
+            apart = clock - (before + (after - before) / 2)
             return Ahead(apart.total_seconds(), (after - before).total_seconds())
 
         return once.ask((self.session.database.place(), "clock"), ask)

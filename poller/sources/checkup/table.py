@@ -15,7 +15,7 @@ from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, ok, warn
 from poller.sources.checks import SMALL
 from poller.sources.checkup.subject import PAGE, Subject
-from poller.sources.columns import CursorColumn, TextForm, proof_of
+from poller.sources.columns import CursorColumn, TextForm, limits_of, proof_of
 from poller.sources.faults import Fault
 from poller.sources.records import PROBE
 from poller.sources.stamping import ColumnOrigin, Reading, promises_updates, read
@@ -140,8 +140,7 @@ def index(subject: Subject) -> list[Finding]:
     for one in inspector.get_indexes(o.table, schema=schema):
         if one["name"] in invalid:
             continue
-        limits = [v for k, v in (one.get("dialect_options") or {}).items() if k.endswith("_where") and v is not None]
-        partial = any(not o.filter or not same_condition(str(v), o.filter, subject.family) for v in limits)
+        partial = any(not o.filter or not same_condition(sql, o.filter, subject.family) for sql in limits_of(one))
         sorting = one.get("column_sorting") or {}
         one_way = len({sorting.get(name, ()) for name in one["column_names"] if name in wanted}) == 1
         if not partial and one_way and None not in one["column_names"]:
@@ -303,10 +302,8 @@ def round_trip(subject: Subject) -> list[Finding]:
     if known is None or "mixed" in subject.facts:
         return []
     end = time.monotonic() + PATIENCE
-    highest = session.database.run(session.table.statements().highest()).rows
-    last = None if not highest else Cursor(kind=subject.options.cursor_kind, value=str(highest[0][0]))
     proved = 0
-    for place in dict.fromkeys([_text(None), _text(subject.after), _text(last)]):
+    for place in dict.fromkeys([_text(None), _text(subject.after), _text(subject.idle)]):
         start = None if not place else Cursor.model_validate_json(place)
         for again in (False, True):  # twice: rows may have been written between two reads
             count, broken = _pairs(subject, start, end)

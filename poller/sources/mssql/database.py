@@ -54,9 +54,7 @@ class SqlServer(Dialect):
         """Which object a table's name means, and since when."""
         if options.table is None:
             return NameQuestion("SELECT DB_NAME(), NULL, NULL, NULL")
-        return NameQuestion(
-            _OBJECT, {"name": ".".join(f"[{one}]" for one in (options.schema_name, options.table) if one)}
-        )
+        return NameQuestion(_OBJECT, {"name": _named(options)})
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
         """The login timeout."""
@@ -169,6 +167,11 @@ _NOT_SEEN = "open transactions of SQL Server are not looked at: use a rowversion
 _ANY_ROWS = "a view or a query may read another database's rows, whose versions are not counted here: name the table"
 
 
+def _named(o: ReadOptions) -> str:
+    """The table as OBJECT_ID takes it; empty, which is none, for a query."""
+    return ".".join(f"[{part.replace(']', ']]')}]" for part in (o.schema_name, o.table) if part and o.table)
+
+
 def sampler(asked: Asked, connection: Connection) -> Sampler | str:
     """The lowest rowversion that an open transaction has taken; or the reason (a `str`) why only a delay is left.
 
@@ -186,8 +189,7 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
         )
     if o.cursor_kind != "rowversion+pk":
         return _NOT_SEEN
-    name = ".".join(f"[{part.replace(']', ']]')}]" for part in (o.schema_name, o.table) if part)
-    if not name or not connection.execute(_TABLE, {"name": name}).scalar():
+    if not connection.execute(_TABLE, {"name": _named(o)}).scalar():
         return _ANY_ROWS
     rule = Rule("exact", "MIN_ACTIVE_ROWVERSION()", asked.column)
 

@@ -324,11 +324,11 @@ def sampler(asked: Asked, connection: Connection) -> Sampler | str:
         return f"the user lacks {privilege}; GRANT {needed} ON *.* makes the bound observed"
     if isinstance(tracked, Tracked) and tracked.replica:
         return "a replica thread writes here with its primary's timestamps"
-    kept = engines(connection, o.schema_name, o.table, o.query)
-    if kept.other is not None:
-        return f"{kept.other}, whose transactions cannot be seen"
+    other, unknown = engines(connection, o.schema_name, o.table, o.query)
+    if other is not None:
+        return f"{other}, whose transactions cannot be seen"
     if o.is_timed:
-        unseen = "" if kept.unknown is None else f"; the engines behind {kept.unknown} are not known, InnoDB is assumed"
+        unseen = "" if unknown is None else f"; the engines behind {unknown} are not known, InnoDB is assumed"
         reason = f"sessions tracked from sample to sample{unseen}"
         return Sampler(Rule(Tracked.kind, reason, asked.column, o.settle), samples.take, samples)
     step = variables.get("auto_increment_increment") or "1"
@@ -356,14 +356,10 @@ def _counted(
     return Sampler(Rule(Tracked.kind, reason, column, o.extra_delay, "counts"), take, samples)
 
 
-def may_look(connection: Connection) -> bool:
-    """True if this session may see all open transactions. Raises what the driver raises where the connection broke."""
-    return _may(connection, _MAY_LOOK)
-
-
-def may_recover(connection: Connection) -> bool:
-    """True if this session may see prepared transactions. Raises as `may_look`."""
-    return _may(connection, _RECOVER)
+def may_see(connection: Connection) -> tuple[bool, bool]:
+    """True if this session may see all open transactions, and if it may see those that are prepared. Raises what the
+    driver raises where the connection broke."""
+    return _may(connection, _MAY_LOOK), _may(connection, _RECOVER)
 
 
 def _may(connection: Connection, sql: str) -> bool:
@@ -398,7 +394,7 @@ def _reading(connection: Connection, row: Any) -> ReadingConnection | None:
 
     Two servers in containers may have the same host name, port and number, and have started in the same second: so the
     address is part of it as well."""
-    if not (may_look(connection) and may_recover(connection)):
+    if not all(may_see(connection)):
         return None
     session = session_of(connection)
     if not row.only_reads or session is None:
@@ -417,27 +413,17 @@ select table_type as kind, engine, (select view_definition from information_sche
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class Engines:
-    """What holds the rows.
-
-    Attributes:
-        other: a table whose engine is not InnoDB, and the engine, in words; None if there is none.
-        unknown: what could not be inspected, in words; None where everything could.
-    """
-
-    other: str | None = None
-    unknown: str | None = None
-
-
-def engines(connection: Connection, schema: str | None, table: str | None, query: str | None) -> Engines:
-    """Look through views and queries down to the tables. Raises what the driver raises."""
+def engines(
+    connection: Connection, schema: str | None, table: str | None, query: str | None
+) -> tuple[str | None, str | None]:
+    """A table behind the rows whose engine is not InnoDB, with its engine, and what could not be inspected, in words;
+    None for none. Looks through views and queries. Raises what the driver raises."""
     unknown: str | None = None
     waiting = [(schema, table)] if table is not None else tables(query or "", schema, "mysql")
     if waiting is None:
-        return Engines(unknown="the query")
+        return None, "the query"
     if not waiting:
-        return Engines(other=NO_TABLE)
+        return NO_TABLE, None
     known = set(waiting)
     while waiting:
         database, name = waiting.pop()
@@ -447,7 +433,7 @@ def engines(connection: Connection, schema: str | None, table: str | None, query
             unknown = name
         elif row.engine is not None and row.engine.lower() != "innodb":
             whose = "the table's engine" if name == table else f"the engine of {name}"
-            return Engines(other=f"{whose} is {row.engine}")
+            return f"{whose} is {row.engine}", None
         elif "VIEW" in row.kind.upper():
             below = tables(row.definition, database, "mysql") if row.definition else None
             if below is None:
@@ -455,4 +441,4 @@ def engines(connection: Connection, schema: str | None, table: str | None, query
             for one in set(below or ()) - known:
                 known.add(one)
                 waiting.append(one)
-    return Engines(unknown=unknown)
+    return None, unknown

@@ -17,12 +17,11 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import urls
+from poller.databases.errors import codes
 from poller.sources.columns import NAIVE_UTC, CursorColumn, Family, ValueFormat, exact_of
 from poller.sources.database import (
-    Asked,
     Dialect,
     NameQuestion,
-    Sampler,
     ServerPlace,
     Settings,
     StatementRunner,
@@ -32,7 +31,7 @@ from poller.sources.database import (
 )
 from poller.sources.facts import Watch
 from poller.sources.faults import Fault
-from poller.sources.mysql.bound import here, may_look, may_recover, sampler
+from poller.sources.mysql.bound import here, may_see
 from poller.sources.options import ReadOptions
 from poller.sources.rows import CODEC
 
@@ -150,8 +149,15 @@ class MySql(Dialect):
 
     def place(self, connection: Connection) -> ServerPlace:
         """By the server's own word. A server that only has the protocol is not asked."""
+        mariadb = bool(getattr(connection.dialect, "is_mariadb", False))
         try:
-            return _place(connection)
+            reading, said = here(connection, mariadb=mariadb)
+            if reading is not None:
+                return ServerPlace(("mysql", said, reading._replace(session="")), reading)
+            # Its start to about a second: where that differs by one, the same is learned twice.
+            now = int(connection.exec_driver_sql(_STARTED).scalar_one())
+            started = now - int(connection.exec_driver_sql(_UPTIME).one()[1])
+            return ServerPlace(("mysql", said, started, may_see(connection)), None)
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise
@@ -191,9 +197,6 @@ class MySql(Dialect):
         """A TIMESTAMP is one."""
         return isinstance(kind, mysql.TIMESTAMP)
 
-    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
-        return sampler(asked, connection)
-
     def from_type(self, name: str, kind: Any, nullable: bool | None) -> CursorColumn:
         """DATETIME is naive, TIMESTAMP is an instant; ENUM sorts by number and compares as text, so it is unfit."""
         family, sql_type, digits = family_by_type(kind), "", 6
@@ -232,7 +235,7 @@ class MySql(Dialect):
         change of its definition and each renaming sets again, its engine and, for who may see it, its number."""
         columns = [look.columns[name] for name in texts]
         derived = [f"COLLATION((SELECT {column} FROM {look.relation} LIMIT 0))" for column in columns]  # noqa: S608
-        if look.table is None:
+        if look.options.table is None:
             sql = f"SELECT {', '.join(derived)}" if texts else ""
             found = tuple(run(sql).rows[0]) if texts else ()
             described = look.described
@@ -243,7 +246,7 @@ class MySql(Dialect):
             types = {name: f"DECIMAL({35 + scale}, {scale})" for name, scale in scales.items()}
             collations = dict(zip(texts, map(str, found), strict=True))
             return Watch(sql, found=found, collations=collations, digits=digits, types=types)
-        params = {"schema": look.schema, "table": look.table}
+        params = {"schema": look.options.schema_name, "table": look.options.table}
         maria = bool(getattr(connection.dialect, "is_mariadb", False))
         number = f"(SELECT table_id FROM information_schema.{_NUMBERED[maria]} WHERE {_NAMED})"  # noqa: S608
         asked = ["create_time", "engine", *derived]
@@ -327,8 +330,7 @@ class MySql(Dialect):
 
     def classify(self, error: DBAPIError) -> Fault:
         """By the server's or client's error number."""
-        args = getattr(error.orig, "args", ())
-        number = args[0] if args and isinstance(args[0], int) else 0
+        number = codes(error.orig)[1] or 0
         if number == 2013 and "timed out" in str(error.orig):
             return Fault.TIMEOUT
         if number in _NUMBERS:
@@ -345,15 +347,3 @@ def _limit(connection: Connection, timeout: timedelta) -> str:
     maria = bool(getattr(connection.dialect, "is_mariadb", False))
     limit = f"max_statement_time = {seconds:.3f}" if maria else f"max_execution_time = {round(seconds * 1000)}"
     return f"SESSION {limit}"
-
-
-def _place(connection: Connection) -> ServerPlace:
-    mariadb = bool(getattr(connection.dialect, "is_mariadb", False))
-    reading, said = here(connection, mariadb=mariadb)
-    if reading is not None:
-        return ServerPlace(("mysql", said, reading._replace(session="")), reading)
-    # Its start to about a second: where that differs by one, the same is learned twice.
-    now = int(connection.exec_driver_sql(_STARTED).scalar_one())
-    started = now - int(connection.exec_driver_sql(_UPTIME).one()[1])
-    may = may_look(connection), may_recover(connection)
-    return ServerPlace(("mysql", said, started, may), None)

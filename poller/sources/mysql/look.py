@@ -16,6 +16,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases.errors import codes
+
 MARIADB = sa.text(
     "select now(6) as clock, id, user, now(6) - interval time_ms * 1000 microsecond as started, null as took, command,"
     " query_id, id = connection_id() as ours, if(info like 'select get_lock(%', info, null) as info"
@@ -85,8 +87,7 @@ def sessions_statement(connection: Connection, *, mariadb: bool) -> sa.TextClaus
 
 def lacking(error: DBAPIError) -> str | None:
     """The privilege that the server reports as missing; None for other errors."""
-    arguments: Any = getattr(error.orig, "args", ())
-    number = arguments[0] if arguments else None
+    number = codes(error.orig)[1]
     if number == _DENIED_XA:
         return "XA_RECOVER_ADMIN"
     return "PROCESS" if number in _DENIED else None
@@ -226,8 +227,7 @@ class TrackerTurns:
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise
-            arguments: Any = getattr(error.orig, "args", ())
-            return name, Turn.MISSED if arguments and arguments[0] in _CUT_SHORT else Turn.UNREGULATED
+            return name, Turn.MISSED if codes(error.orig)[1] in _CUT_SHORT else Turn.UNREGULATED
         return name, Turn.MISSED
 
 

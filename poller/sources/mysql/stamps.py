@@ -22,8 +22,8 @@ from poller.sources.stamping import (
     Words,
     by_default,
     by_generation,
-    by_name,
     by_trigger,
+    of_name,
     traced,
 )
 
@@ -103,4 +103,6 @@ def server(connection: Connection, watched: Watched, found: ColumnOrigin, at: Se
     return [Stamp(name, source, known if len(known) == len(at) else None)]
 
 
-offsets = by_name
+def offsets(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
+    """By its name."""
+    return of_name(zone, at)

@@ -18,10 +18,11 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import Compiled
 
+from poller.databases.postgresql.site import literal
 from poller.databases.tokens import identity_of
 from poller.ports import FreshRows, Row, Table
 from poller.sources.arrow import (
@@ -41,7 +42,7 @@ from poller.sources.facts import TableChanged
 from poller.sources.page import Params, Query, Span, Statements
 from poller.sources.postgresql.adbc import HERE, SERVER, AdbcSession, Unusable
 from poller.sources.postgresql.json import marks_json
-from poller.sources.user_sql import literal
+from poller.sources.rows import Parts
 
 logger = logging.getLogger("poller")
 
@@ -120,19 +121,13 @@ class Crossing:
     def type(self) -> Any:
         """Arrow's."""
         pa = pyarrow()
-        match self.arrow:
-            case "timestamptz":
-                return pa.timestamp("us", tz="UTC")
-            case "timestamp":
-                return pa.timestamp("us")
-            case "date":
-                return pa.date32()
-            case "time":
-                return pa.time64("us")
-            case "bool":
-                found = pa.bool_()
-            case name:
-                found = getattr(pa, name)()
+        found = {
+            "timestamptz": pa.timestamp("us", tz="UTC"),
+            "timestamp": pa.timestamp("us"),
+            "date": pa.date32(),
+            "time": pa.time64("us"),
+            "bool": pa.bool_(),
+        }.get(self.arrow) or getattr(pa, self.arrow)()
         return pa.list_(found) if self.item else found
 
     def select(self, column: str) -> str:
@@ -225,7 +220,7 @@ class _Shape:
     zone: str | None
 
 
-class _Records(Sequence[Any]):
+class _Records(Parts[Any]):
     """The rows of a table as tuples, whose values are made when they are asked for.
 
     Args:
@@ -238,14 +233,8 @@ class _Records(Sequence[Any]):
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return self.take(range(*index.indices(len(self))))
-        at = range(len(self))[index]
-        return next(iter(self.take(range(at, at + 1))))
-
-    def take(self, positions: Sequence[int]) -> Any:
-        """See `poller.ports.FreshRows`."""
+    def take(self, positions: Sequence[int]) -> Self:
+        """See `Parts`."""
         if isinstance(positions, range) and positions.step == 1:  # without a copy
             table = self._table.slice(positions.start, len(positions))
         else:
@@ -316,17 +305,10 @@ def _written(given: Any) -> str:
 
 @dataclass(frozen=True)
 class _Columns:
-    """What the server says of the user's columns: names and oids. Equal if nothing was changed."""
+    """What the server says of the user's columns. Equal if nothing was changed."""
 
-    described: tuple[tuple[str, int], ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.described)
-
-    @property
-    def kinds(self) -> tuple[Crossing, ...]:
-        return tuple(Crossing.of(oid) for _, oid in self.described)
+    names: tuple[str, ...]
+    kinds: tuple[Crossing, ...]
 
 
 @dataclass(frozen=True)
@@ -567,7 +549,7 @@ def _describe(reader: PageReader) -> _Columns:
         chosen = ", ".join(_quoted(reader, name) for name in names)
     found = reader.database.run(reader.database.dialect.limited(chosen, f"FROM {relation.sql}", 0))
     reader.table.refuse_other_types(found)
-    return _Columns(tuple((str(one[0]), int(one[1])) for one in found.description))
+    return _Columns(found.names, tuple(Crossing.of(int(one[1])) for one in found.description))
 
 
 # ------------------------------------------------------------------------------------------- rows that are tried again

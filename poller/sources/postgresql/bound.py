@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from poller.databases.postgresql.site import literal
 from poller.databases.samplers import (
     SHOWS_HOLDER_AFTER,
     Followed,
@@ -37,7 +38,6 @@ from poller.sources.columns import Family, quoted
 from poller.sources.database import BLOCKS, Asked, Sampler, on_copy, shared
 from poller.sources.facts import TableChanged
 from poller.sources.postgresql.origin import origin
-from poller.sources.user_sql import literal
 
 _OWN = """not coalesce({a}pid = any(cast(:own_pids as integer[])) and {a}pid || '@'
         || to_char({a}backend_start at time zone 'UTC', 'YYYYMMDDHH24MISSUS') = any(cast(:own as text[])), false)"""

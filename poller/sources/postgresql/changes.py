@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from poller.databases.capture import CaptureRequest, Quoter, named
 from poller.databases.postgresql.capture import row_of
-from poller.databases.postgresql.site import LONGEST, PostgreSqlSite, check, literal
+from poller.databases.postgresql.site import LONGEST, PostgreSqlSite, literal
 from poller.sources.changes import ROW, ChangeTable, Head, Installed, Same, ValuedChange, Values, one, ordered
 from poller.sources.user_sql import escape_colons
 
@@ -56,23 +56,23 @@ class PostgreSqlChanges(ChangeTable):
         site = PostgreSqlSite(
             connection, CaptureRequest(self.poller, self.schema, self.table), Quoter(connection, literal)
         )
-        before, found = site.registered, site.facts
+        before = site.registered
         if before is None:
             return None
-        columns = {name: before.columns[name] for name in found.columns if name in before.columns}
+        columns = {name: before.columns[name] for name in site.columns if name in before.columns}
         installed = Installed(
-            what=found.what,
+            what=site.what,
             key=before.key,
             columns={name: kind for name, kind in columns.items() if name not in before.excluded},
             source=escape_colons(site.source),
             captures=escape_colons(site.captures),
             trouble=self._trouble(site, before.columns),
             row=escape_colons(row_of(site, ROW)),
-            read_as={} if found.read_as == found.columns else found.read_as,
+            read_as={} if site.read_as == site.columns else site.read_as,
             same={
                 name: rule
                 for name in before.key
-                if (rule := one if name in found.loose else _same(found.read_as.get(name, ""))) is not None
+                if (rule := one if name in site.loose else _same(site.read_as.get(name, ""))) is not None
             },
         )
         return self._installed(connection, installed)
@@ -84,9 +84,9 @@ class PostgreSqlChanges(ChangeTable):
             return self.damaged("capture was removed")
         if why is not None:
             return self.damaged(why)
-        if attached := [name for oid, _, name in site.facts.partitions if oid not in known]:
+        if attached := [name for oid, _, name in site.partitions if oid not in known]:
             return self.damaged(f"partition {attached[0]} was attached")
-        return self.differs(columns, site.facts.columns) or self.unfit(site.facts.what, lambda: check(site.facts))
+        return self.differs(columns, site.columns) or self.unfit(site.what, site.check)
 
     def selects(self, relation: str, installed: Installed) -> tuple[str, Sequence[str]]:
         """Exact for every type of the server's: see docs/capture.md."""

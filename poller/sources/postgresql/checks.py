@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 
 from poller.databases import catalog
+from poller.databases.postgresql.site import literal
 from poller.model.finding import Finding, error, ok, warn
 from poller.sources.checks import READER, Checks, Examined, Explained
 from poller.sources.columns import CursorColumn, Family, quoted
@@ -17,7 +18,6 @@ from poller.sources.page import Params, Query
 from poller.sources.postgresql.bound import REFRESHED
 from poller.sources.postgresql.origin import named_in, origin
 from poller.sources.stamping import ColumnOrigin
-from poller.sources.user_sql import literal
 
 _USER = """
 SELECT current_user, version(), pg_is_in_recovery(), pg_has_role(current_user, 'pg_read_all_stats', 'usage')
@@ -74,7 +74,21 @@ class PostgreSqlChecks(Checks):
 
     def row_security(self, asked: Examined) -> list[Finding]:
         """As the catalog says it."""
-        return row_security(asked)
+        connection, o = asked.database.connection(), asked.options
+        roots = named_in(connection, None if o.table is None else quoted(o.table, o.schema_name), o.query)
+        hiding = catalog.rows(connection, _HIDING, {"roots": roots})
+        if not hiding:
+            return [ok("row_security", "no row-level security applies")]
+        relations = ", ".join(f"{row.relation} (for {row.role})" for row in hiding)
+        roles = dict.fromkeys(row.role for row in hiding)
+        return [
+            error(
+                "row_security",
+                f"Row-level security applies to {relations}: rows that a policy hides when the poller passes them are"
+                " never delivered.",
+                " ".join(f"ALTER ROLE {asked.name(role)} BYPASSRLS;" for role in roles),
+            )
+        ]
 
     def behind(self, asked: Examined) -> list[Finding]:
         """Foreign, subscribed and refreshed tables."""
@@ -178,22 +192,3 @@ select cast(cast(c.oid as regclass) as text) as relation, cast(u.rolname as text
  where c.relforcerowsecurity or not pg_has_role(u.oid, c.relowner, 'usage')
  order by 1, 2
 """)
-
-
-def row_security(asked: Examined) -> list[Finding]:
-    """True if a policy may hide rows of the table, or of any that a view or query reads."""
-    connection, o = asked.database.connection(), asked.options
-    roots = named_in(connection, None if o.table is None else quoted(o.table, o.schema_name), o.query)
-    hiding = catalog.rows(connection, _HIDING, {"roots": roots})
-    if not hiding:
-        return [ok("row_security", "no row-level security applies")]
-    relations = ", ".join(f"{row.relation} (for {row.role})" for row in hiding)
-    roles = dict.fromkeys(row.role for row in hiding)
-    return [
-        error(
-            "row_security",
-            f"Row-level security applies to {relations}: rows that a policy hides when the poller passes them are never"
-            " delivered.",
-            " ".join(f"ALTER ROLE {asked.name(role)} BYPASSRLS;" for role in roles),
-        )
-    ]

@@ -12,20 +12,21 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, CursorResult, Inspector
+from sqlalchemy.engine import URL, Connection, CursorResult, Inspector
 from sqlalchemy.exc import DataError, DBAPIError
 
+from poller.databases import catalog
+from poller.databases.errors import codes
 from poller.databases.samplers import session_of
+from poller.databases.urls import identify
 from poller.errors import ConfigError
-from poller.sources.columns import CursorColumn, Family, Reflected, ValueFormat, connection_of, exact_of
+from poller.sources.columns import CursorColumn, Family, Reflected, ValueFormat, connection_of, exact_of, quoted
 from poller.sources.database import (
-    Asked,
     Dialect,
     Form,
     NameQuestion,
     PageForm,
     Records,
-    Sampler,
     ServerPlace,
     Settings,
     StatementRunner,
@@ -36,7 +37,7 @@ from poller.sources.faults import Fault
 from poller.sources.options import ReadOptions
 from poller.sources.postgresql import json as json_values
 from poller.sources.postgresql import keys
-from poller.sources.postgresql.bound import here, sampler
+from poller.sources.postgresql.bound import here
 from poller.sources.rows import JsonValues, Reread, converted, plain
 
 _KINDS_OF = {
@@ -133,16 +134,32 @@ class PostgreSql(Dialect):
     clock: ClassVar[str] = "to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
 
     def reflected(self, inspector: Inspector, table: str, schema: str | None, names: Sequence[str]) -> Reflected:
-        """In the words of `keys`."""
-        return keys.reflected(connection_of(inspector), table, schema, names)
+        """For each column, whether it is NOT NULL, and the digits of a second, for drivers that do not report them; the
+        server's description of a result has the types."""
+        rows = catalog.rows(connection_of(inspector), keys.COLUMNS, keys.named(table, schema, names))
+        if not rows:
+            return Reflected({}, is_base=False)
+        columns = {
+            row.name: {
+                "name": row.name,
+                "nullable": None if row.firm > row.kept else not row.firm,
+                "digits": row.digits,
+            }
+            for row in rows
+        }
+        one, own = rows[0], tuple(rows[0].primary_key or ())
+        return Reflected(columns, one.is_base, one.inherited, str(one.version), own, one.key_index)
 
     def unique_sets(self, inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
-        """In the words of `keys`."""
-        return keys.unique_sets(connection_of(inspector), table, schema)
+        """By whole, valid indexes."""
+        rows = catalog.rows(connection_of(inspector), keys.UNIQUE, {"name": quoted(table, schema)})
+        own = next((list(row.columns) for row in rows if row.is_primary), [])
+        return own, [list(row.columns) for row in rows if row.proves]
 
     def invalid_indexes(self, inspector: Inspector, table: str, schema: str | None) -> set[str]:
-        """In the words of `keys`."""
-        return keys.invalid_indexes(connection_of(inspector), table, schema)
+        """As the catalog says it."""
+        rows = catalog.rows(connection_of(inspector), keys.INVALID, {"name": quoted(table, schema)})
+        return {str(name) for (name,) in rows}
 
     def tables(self, what: str, *, own_engine: bool) -> Any:
         """By ADBC, beside each connection."""
@@ -150,8 +167,15 @@ class PostgreSql(Dialect):
         return home.ArrowPages(what, own_engine=own_engine)
 
     def asks_where(self, options: ReadOptions, *, mariadb: bool = False) -> NameQuestion | None:
-        """In the words of `keys`."""
-        return keys.question(options)
+        """Also which server, on which timeline of it."""
+        servers = (keys.SERVER, "NULL")
+        if options.table is not None:
+            name = {"name": quoted(options.table, options.schema_name)}
+            return NameQuestion(keys.TABLE, name, servers, finds_table=True)
+        found = keys.unqualified(options.query or "")
+        names, functions = found or ((), ())
+        params = {"whole": found is None, "names": list(names), "functions": list(functions)}
+        return NameQuestion(keys.QUERY, params, servers)
 
     def leaves_schema(self, options: ReadOptions) -> bool:
         """Also if a query names tables or functions without one."""
@@ -160,8 +184,14 @@ class PostgreSql(Dialect):
         return super().leaves_schema(options)
 
     def reached(self, driver: Any) -> dict[str, Any]:
-        """As they were given to libpq."""
-        return keys.reached(getattr(driver, "info", None))
+        """As they were given to libpq, all of them, not the one that answered: after a fail-over that is another."""
+        info: Any = getattr(driver, "info", None)
+        given = info.get_parameters() if hasattr(info, "get_parameters") else getattr(info, "dsn_parameters", {})
+        host = given.get("hostaddr") or given.get("host")
+        if not host:
+            return {}
+        found = identify(URL.create("postgresql", query={"host": host, "port": given.get("port") or ""}))
+        return {"database.host": found.host, "database.port": found.port}
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
         """Keepalives end the wait for a server that vanished; no prepared statements: a new column would break them."""
@@ -267,9 +297,6 @@ class PostgreSql(Dialect):
         tables = (of for name, of in zip(found.names, found.origins, strict=False) if name in columns)
         return super().seen(dbapi, found, columns), frozenset(tables)
 
-    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
-        return sampler(asked, connection)
-
     def watch(self, look: TypeLookup, texts: Sequence[str], run: StatementRunner, connection: Connection) -> Watch:
         """The rows of the catalog that say what a table's key is, so that a key that is unique no longer is seen; of a
         primary key the page itself asks for its index. Which collation each text has, as the server derives it, also
@@ -277,8 +304,8 @@ class PostgreSql(Dialect):
         types = _with_places(look)
         watch = Watch(types=types)
         if look.proven is not None:
-            table, wanted = look.proven, keys.named(look.table or "", look.schema, look.columns)
-            guarded = table.index is not None and set(table.primary) == set(look.keys)
+            table, wanted = look.proven, keys.named(look.options.table or "", look.options.schema_name, look.columns)
+            guarded = table.index is not None and set(table.primary) == set(look.options.pk_columns)
             guard = keys.GUARD.format(index=table.index) if guarded else ""
             watch = replace(watch, sql=keys.VERSION, params=wanted, found=(table.version,), guard=guard)
         if not texts:
@@ -375,7 +402,7 @@ class PostgreSql(Dialect):
         """Errors of the server carry a SQLSTATE; a driver's own about a value do not."""
         if not isinstance(error, DataError):
             return super().unreadable(error)
-        return not (getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None))
+        return not codes(error.orig)[0]
 
     def lenient(self, dbapi: Any) -> contextlib.AbstractContextManager[None]:
         """Psycopg keeps what the server sent; psycopg2 gets converters that cannot fail."""
@@ -406,7 +433,7 @@ class PostgreSql(Dialect):
     def classify(self, error: DBAPIError) -> Fault:
         """By SQLSTATE; errors of connecting carry none, and are recognised by the server's message."""
         original = error.orig
-        state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
+        state, _ = codes(original)
         if state:
             if state in _SQLSTATES:
                 return _SQLSTATES[state]

@@ -4,19 +4,14 @@ names mean."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection
 
-from poller.databases import catalog
-from poller.databases.urls import identify
 from poller.sources import user_sql
-from poller.sources.columns import Reflected, quoted
-from poller.sources.database import NameQuestion
+from poller.sources.columns import quoted
 from poller.sources.facts import GONE
-from poller.sources.options import ReadOptions
 
 VERSION = """
 select concat_ws(' ', t.oid, t.relhassubclass,
@@ -31,7 +26,7 @@ GUARD = f"CAST(coalesce(CAST(pg_index_has_property({{index}}, 'clusterable') AS 
 """True while there is an index of this number, else an error. It is asked once per statement, and costs no lookup. The
 statement locks the table before, so that no constraint goes while it runs. No column of a primary key may be NULL or
 change its type or collation while its index lasts."""
-_COLUMNS = sa.text(
+COLUMNS = sa.text(
     """
 with recursive made (number, type, digits, firm) as (
     select a.attnum, a.atttypid, a.atttypmod, a.attnotnull
@@ -69,7 +64,7 @@ select cast(a.attname as text) as name, bool_or(m.firm) as firm, nullif(max(m.di
 """For each column: its name, if it or its domain is NOT NULL, the number in parentheses after its type, and if NOT
 NULL is enforced in all that a SELECT of the table reads: children may lack it, foreign tables only declare it, and
 it may be NOT VALID."""
-_UNIQUE = sa.text("""
+UNIQUE = sa.text("""
 select array_agg(cast(a.attname as text) order by k.n) as columns, i.indisprimary as is_primary, not bool_or(
          exists (select from pg_collation l
                   where l.oid = a.attcollation and not l.collisdeterministic and l.oid <> i.indcollation[k.n - 1])
@@ -91,29 +86,10 @@ select array_agg(cast(a.attname as text) order by k.n) as columns, i.indisprimar
 """Whole, valid indexes. One proves that its columns are unique where two values differ only where they differ for
 `=`: a collation or operator class finer than the column's own treats values as distinct that are equal in the page's
 order. Deferrable ones count: committed rows obey them."""
-_INVALID = sa.text("""
+INVALID = sa.text("""
 select cast(c.relname as text) from pg_index i join pg_class c on c.oid = i.indexrelid
  where i.indrelid = to_regclass(:name) and not i.indisvalid
 """)
-
-
-def reflected(connection: Connection, table: str, schema: str | None, names: Sequence[str]) -> Reflected:
-    """For each column, whether it is NOT NULL, and the digits of a second, for drivers that do not report them; the
-    server's description of a result has the types."""
-    rows = catalog.rows(connection, _COLUMNS, named(table, schema, names))
-    columns = {
-        row.name: {"name": row.name, "nullable": None if row.firm > row.kept else not row.firm, "digits": row.digits}
-        for row in rows
-    }
-    one = next(iter(rows), None)
-    return Reflected(
-        columns,
-        any(row.is_base for row in rows),
-        any(row.inherited for row in rows),
-        None if one is None else str(one.version),
-        () if one is None else tuple(one.primary_key or ()),
-        None if one is None else one.key_index,
-    )
 
 
 def named(table: str, schema: str | None, columns: Iterable[str]) -> dict[str, Any]:
@@ -121,32 +97,20 @@ def named(table: str, schema: str | None, columns: Iterable[str]) -> dict[str, A
     return {"name": quoted(table, schema), "columns": sorted(set(columns))}
 
 
-def unique_sets(connection: Connection, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
-    """See `Dialect.unique_sets`."""
-    rows = catalog.rows(connection, _UNIQUE, {"name": quoted(table, schema)})
-    own = next((list(row.columns) for row in rows if row.is_primary), [])
-    return own, [list(row.columns) for row in rows if row.proves]
-
-
-def invalid_indexes(connection: Connection, table: str, schema: str | None) -> set[str]:
-    """See `Dialect.invalid_indexes`."""
-    return {str(name) for (name,) in catalog.rows(connection, _INVALID, {"name": quoted(table, schema)})}
-
-
 # ----------------------------------------------------------------------------------------- the names of a configuration
 # Which database, schema, table and server PostgreSQL means by the names of a configuration.
 
-_SERVER = """
+SERVER = """
 (SELECT system_identifier FROM pg_control_system()) || '/' || CASE WHEN NOT pg_is_in_recovery()
   THEN CAST(CAST(CAST('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS bit(32)) AS integer) AS text) END
 """
 """The cluster and its timeline. Any role may ask; a managed server may forbid it."""
-_TABLE = """
+TABLE = """
 SELECT current_database(), n.nspname, 'oid ' || c.oid, {server}
   FROM (SELECT to_regclass(:name) AS found) AS t
   LEFT JOIN pg_class c ON c.oid = t.found LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
 """
-_QUERY = """
+QUERY = """
 SELECT current_database(),
        CASE WHEN :whole OR EXISTS (SELECT FROM unnest(CAST(:functions AS text[])) AS f (name)
                                     WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name
@@ -157,17 +121,6 @@ SELECT current_database(),
                     JOIN pg_class c ON c.oid = to_regclass(t.name) JOIN pg_namespace n ON n.oid = c.relnamespace)
        END, NULL, {server}
 """
-
-
-def question(options: ReadOptions) -> NameQuestion:
-    """What asks for them."""
-    servers = (_SERVER, "NULL")
-    if options.table is not None:
-        return NameQuestion(_TABLE, {"name": quoted(options.table, options.schema_name)}, servers, finds_table=True)
-    found = unqualified(options.query or "")
-    names, functions = found or ((), ())
-    params = {"whole": found is None, "names": list(names), "functions": list(functions)}
-    return NameQuestion(_QUERY, params, servers)
 
 
 def unqualified(query: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
@@ -202,13 +155,3 @@ def unqualified(query: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
 def _folded(name: str) -> str:
     """As PostgreSQL folds an unquoted name: ASCII letters only."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in name)
-
-
-def reached(info: Any) -> dict[str, Any]:
-    """Host and port as given to libpq, all of them, not the one that answered: after a fail-over that is another."""
-    given = info.get_parameters() if hasattr(info, "get_parameters") else getattr(info, "dsn_parameters", {})
-    host = given.get("hostaddr") or given.get("host")
-    if not host:
-        return {}
-    found = identify(URL.create("postgresql", query={"host": host, "port": given.get("port") or ""}))
-    return {"database.host": found.host, "database.port": found.port}

@@ -19,7 +19,9 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import catalog
-from poller.sources.user_sql import NO_TABLE
+from poller.sources.columns import quoted
+from poller.sources.stamping import DEEPEST
+from poller.sources.user_sql import NO_TABLE, escape_colons
 
 _RELATION = """
 select c.oid, cast(c.relkind as text) as kind, cast(a.attname as text) as column,
@@ -83,9 +85,6 @@ select r.oid from unnest(cast(:roots as oid[])) as r (oid) where r.oid not in (s
 """)
 _NAME_OF = sa.text("select cast(cast(cast(:oid as oid) as regclass) as text)")
 
-DEEPEST = 20
-"""The number of views over views that are followed."""
-
 
 @dataclass(frozen=True, slots=True)
 class UnboundedReason:
@@ -126,8 +125,8 @@ def origin(
     roots = [] if at is None else [at.oid]
     if at is None or at.kind == "v":
         try:
-            sql = (whole, column) if at is None else _select(connection, at.oid, at.column)
-            read, opaque = _all_read(connection, *sql)
+            behind = whole if at is None else f"select * from {_name(connection, at.oid)}"  # noqa: S608 - as above
+            read, opaque = _all_read(connection, behind, column if at is None else at.column)
         except DBAPIError:  # a view that only the one before it may read
             read, opaque = _all_read(connection, whole, column)
         if opaque is not None:
@@ -214,10 +213,6 @@ def _all_read(connection: Connection, query: str, column: str) -> tuple[list[int
     return _locked(connection, query), unseen(connection, query, column)
 
 
-def _select(connection: Connection, oid: int, column: str) -> tuple[str, str]:
-    return f"select * from {_name(connection, oid)}", column  # noqa: S608 - quoted by the server
-
-
 def _behind_views(connection: Connection, at: _At) -> _At:
     for _ in range(DEEPEST):
         below = None
@@ -232,9 +227,8 @@ def _behind_views(connection: Connection, at: _At) -> _At:
 
 def _traced(connection: Connection, query: str, column: str) -> _At | None:
     """The relation and column that a query's column is, as the server describes the result; None for an expression."""
-    quoted = '"' + column.replace('"', '""') + '"'
-    sql = f"select poller_query.{quoted} from (\n{query}\n) as poller_query where false"  # noqa: S608 - as below
-    result = connection.execute(_text(sql))
+    sql = f"select poller_query.{quoted(column)} from (\n{query}\n) as poller_query where false"  # noqa: S608 - as below
+    result = connection.execute(sa.text(escape_colons(sql)))
     cursor: Any = result.cursor
     described = getattr(cursor, "pgresult", None)
     if described is not None:  # psycopg
@@ -257,11 +251,7 @@ select coalesce(array_agg(distinct l.relation), '{{}}')
  where l.pid = pg_backend_pid() and l.locktype = 'relation' and l.relation >= 16384
    and l.database = (select oid from pg_database where datname = current_database())
 """  # noqa: S608 - the query was checked when it was configured
-    return [int(oid) for oid in connection.execute(_text(sql)).scalar_one()]
-
-
-def _text(sql: str) -> sa.TextClause:
-    return sa.text(sql.replace(":", "\\:"))
+    return [int(oid) for oid in connection.execute(sa.text(escape_colons(sql))).scalar_one()]
 
 
 def _name(connection: Connection, oid: int) -> str:
@@ -286,10 +276,8 @@ def unseen(connection: Connection, query: str, column: str) -> str | None:
     Args:
         column: the cursor's; the other columns of the query are left out. Raises: what the driver raises.
     """
-    quoted = '"' + column.replace('"', '""') + '"'
-    select = f"select poller_query.{quoted} from (\n{query}\n) as poller_query"  # noqa: S608 - checked when configured
-    sql = f"explain (verbose, format json) {select}"
-    found: Any = connection.execute(sa.text(sql.replace(":", "\\:"))).scalar_one()
+    select = f"select poller_query.{quoted(column)} from (\n{query}\n) as poller_query"  # noqa: S608 - checked when configured
+    found: Any = connection.execute(sa.text(escape_colons(f"explain (verbose, format json) {select}"))).scalar_one()
     tree = json.loads(found) if isinstance(found, str) else found
     scanned: set[str] = set()
     called: set[str] = set()
@@ -318,4 +306,4 @@ def _is_value(node: Any) -> bool:
 
 
 def _names(text: str | None) -> set[str]:
-    return {quoted.replace('""', '"') or plain for quoted, plain in _CALLED.findall(text or "")}
+    return {name.replace('""', '"') or plain for name, plain in _CALLED.findall(text or "")}

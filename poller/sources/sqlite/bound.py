@@ -93,7 +93,7 @@ class _WriteLock(Remembering):
     def recall(self, memory: Mapping[str, Any]) -> None:
         """Take no clock that is lower than what another process saw. Raises: as `bound.recalled`."""
         if memory.get("clock"):
-            self._known = datetime.fromisoformat(memory["clock"]).astimezone(UTC)
+            self._known = samplers.remembered(memory["clock"])
 
     def _locked(self, connection: Connection) -> datetime | None:
         with lifted(connection):
@@ -172,7 +172,7 @@ def _is_rowid(connection: Connection, o: ReadOptions, column: str) -> bool:
 
 
 def _in_schema(pragma: str, o: ReadOptions) -> str:
-    return f"PRAGMA {_schema(o)}{pragma}({quoted(o.table or '')})"
+    return f"PRAGMA {within(o.schema_name)}{pragma}({quoted(o.table or '')})"
 
 
 def _is_autoincrement(connection: Connection, o: ReadOptions) -> bool:
@@ -183,9 +183,8 @@ def _is_autoincrement(connection: Connection, o: ReadOptions) -> bool:
 def definition(connection: Connection, schema: str | None, name: str) -> tuple[str, str]:
     """`table` or `view`, whichever has this name in a file, and the SQL that made it; empty without one. Triggers have
     names of their own. Raises what the driver raises."""
-    of = "" if schema is None else escape_colons(f"{quoted(schema)}.")
     made = (
-        f"SELECT type, sql FROM {of}sqlite_master"  # noqa: S608 - quoted
+        f"SELECT type, sql FROM {escape_colons(within(schema))}sqlite_master"  # noqa: S608 - quoted
         " WHERE type IN ('table', 'view') AND name = :name COLLATE NOCASE"
     )
     found = catalog.rows(connection, sa.text(made), {"name": name})
@@ -195,16 +194,18 @@ def definition(connection: Connection, schema: str | None, name: str) -> tuple[s
 def _handed_out(connection: Connection, o: ReadOptions, column: str) -> int:
     """The number before the next id. Where the count lies below the greatest id, that id: the count was edited
     or deleted, or a row was inserted with an id, which the count does not follow."""
-    table = f"{_schema(o)}{quoted(o.table or '')}"
+    of = within(o.schema_name)
+    table = f"{of}{quoted(o.table or '')}"
     counted = (
-        f"SELECT max(coalesce((SELECT max(seq) FROM {_schema(o)}sqlite_sequence"  # noqa: S608 - quoted
+        f"SELECT max(coalesce((SELECT max(seq) FROM {of}sqlite_sequence"  # noqa: S608 - quoted
         f" WHERE name = ? COLLATE NOCASE), 0), coalesce((SELECT max({quoted(column)}) FROM {table}), 0))"
     )
     return int(connection.exec_driver_sql(counted, (o.table,)).scalar_one())
 
 
-def _schema(o: ReadOptions) -> str:
-    return "" if o.schema_name is None else f"{quoted(o.schema_name)}."
+def within(schema: str | None) -> str:
+    """What stands before a name: the quoted name of its file and a dot."""
+    return "" if schema is None else f"{quoted(schema)}."
 
 
 def _lock(connection: Connection) -> bool:

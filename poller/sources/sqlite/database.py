@@ -27,11 +27,11 @@ from poller.sources.columns import (
     exact_of,
     quoted,
 )
-from poller.sources.database import Asked, Dialect, PageForm, Records, Sampler, StatementRunner, TypeLookup, by_value
+from poller.sources.database import Dialect, PageForm, Records, StatementRunner, TypeLookup, by_value
 from poller.sources.facts import Watch
 from poller.sources.faults import Fault
 from poller.sources.rows import decode
-from poller.sources.sqlite.bound import make_read_only, sampler
+from poller.sources.sqlite.bound import make_read_only, within
 from poller.sources.user_sql import escape_colons
 
 _IN_MEMORY = ":memory:"
@@ -139,9 +139,6 @@ class Sqlite(Dialect):
         deadline = time.monotonic() + timeout.total_seconds()
         dbapi.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
 
-    def sampler(self, asked: Asked, connection: Connection) -> Sampler | str:
-        return sampler(asked, connection)
-
     def columns(self, look: TypeLookup, run: StatementRunner) -> dict[str, CursorColumn] | None:
         """From the values at both ends of the order; None while there is no row. A value unlike the others sorts to an
         end. Only then the rows that pass the filter are read, which may be slow."""
@@ -165,12 +162,10 @@ class Sqlite(Dialect):
             said = next((str(step[5]) for step in plan if step[1] in _SORTERS), "")
             found = said.removeprefix(f"k({len(texts)},").removesuffix(")").split(",")
             collations = dict(zip(texts, found, strict=True)) if len(found) == len(texts) and said else {}
-        if look.table is None:
+        if look.options.table is None:
             return Watch(collations=collations)
-        schema = "" if look.schema is None else look.schema.replace('"', '""')
-        master = f'"{schema}".sqlite_master' if schema else "sqlite_master"
-        made = f"SELECT rootpage FROM {master} WHERE type = 'table' AND name = :table COLLATE NOCASE"  # noqa: S608
-        rows = run(made, {"table": look.table}).rows
+        made = f"SELECT rootpage FROM {escape_colons(within(look.options.schema_name))}sqlite_master"  # noqa: S608 - quoted
+        rows = run(f"{made} WHERE type = 'table' AND name = :table COLLATE NOCASE", {"table": look.options.table}).rows
         return Watch(object=f"page {rows[0][0]}" if rows else None, collations=collations)
 
     def emptiness(self, relation: str, cursor: str, run: StatementRunner) -> tuple[str, Any] | None:
@@ -186,7 +181,7 @@ class Sqlite(Dialect):
         return None if version is None else (sql, version)
 
     def _ends(self, look: TypeLookup, run: StatementRunner, condition: str | None) -> dict[str, CursorColumn] | None:
-        names, cursor = ", ".join(look.columns.values()), look.columns[look.cursor]
+        names, cursor = ", ".join(look.columns.values()), look.columns[look.options.cursor_column]
         where = f"{condition} AND {cursor}" if condition else cursor
         rest = f"FROM {look.relation} WHERE {where} IS NOT NULL ORDER BY {cursor}"
         first = run(self.limited(names, rest, 1)).rows
@@ -196,7 +191,9 @@ class Sqlite(Dialect):
         found = {}
 
         def key(row: Sequence[Any]) -> tuple[tuple[str, Any], ...]:
-            return tuple((name, value) for name, value in zip(look.columns, row, strict=True) if name in look.keys)
+            return tuple(
+                (name, value) for name, value in zip(look.columns, row, strict=True) if name in look.options.pk_columns
+            )
 
         for name, low, high in zip(look.columns, first[0], (last or first)[0], strict=True):
             facts = look.reflected[name] if look.reflected is not None else {}
@@ -275,9 +272,9 @@ class Sqlite(Dialect):
 
 def _of_table(connection: Connection, question: str, table: str, schema: str | None) -> Sequence[Any]:
     """The answer of a question about one table."""
-    of, within = ("", "") if schema is None else (escape_colons(f"{quoted(schema)}."), ", :schema")
     params = {"table": table} if schema is None else {"table": table, "schema": schema}
-    return catalog.rows(connection, sa.text(question.format(of=of, within=within)), params)
+    asked = question.format(of=escape_colons(within(schema)), within="" if schema is None else ", :schema")
+    return catalog.rows(connection, sa.text(asked), params)
 
 
 def _proves(connection: Connection, table: str, schema: str | None, column: str | None, collation: str) -> bool:

@@ -151,14 +151,13 @@ def mixed_forms(options: ReadOptions, form: TextForm, value: object, key: Mappin
 
     def message(quoted: str) -> str:
         return (
-            f"{options.what}: column {name} holds times in two forms: {form} and, in the row {row},"
+            f"column {name} holds times in two forms: {form} and, in the row {row},"
             f" {other or quoted}. They are sorted as text, so such rows are skipped."
         )
 
-    return SourceError(
+    return options.error(
         message(repr(str(value)[:40])),
         without_values=message("no time"),
-        table=options.what,
         column=name,
         next_step=step,
     )

@@ -10,7 +10,7 @@ from functools import partial
 from sqlalchemy.engine import Connection
 
 from poller.sources.columns import quoted
-from poller.sources.sqlite.bound import definition
+from poller.sources.sqlite.bound import definition, within
 from poller.sources.stamping import (
     ColumnOrigin,
     Stamp,
@@ -48,7 +48,7 @@ def _view(connection: Connection, schema: str | None, name: str) -> str | None:
 
 
 def _table(connection: Connection, schema: str | None, table: str, column: str) -> ColumnOrigin | None:
-    described = connection.exec_driver_sql(f"PRAGMA {_in(schema)}table_xinfo({quoted(table)})").mappings().all()
+    described = connection.exec_driver_sql(f"PRAGMA {within(schema)}table_xinfo({quoted(table)})").mappings().all()
     row = next((one for one in described if str(one["name"]).lower() == column.lower()), None)
     if row is None:
         return None
@@ -58,7 +58,7 @@ def _table(connection: Connection, schema: str | None, table: str, column: str) 
         found.append(by_generation(None))
     elif row["dflt_value"] is not None:
         found.append(by_default(row["dflt_value"]))
-    triggers = f"SELECT name, sql FROM {_in(schema)}sqlite_master WHERE type = 'trigger'"  # noqa: S608 - quoted
+    triggers = f"SELECT name, sql FROM {within(schema)}sqlite_master WHERE type = 'trigger'"  # noqa: S608 - quoted
     for one in connection.exec_driver_sql(f"{triggers} AND tbl_name = ? COLLATE NOCASE ORDER BY name", (table,)):
         found += _trigger(str(one[0]), str(one[1]), name, table)
     return ColumnOrigin(schema, table, name, found, kind=str(row["type"]))
@@ -73,10 +73,6 @@ def _trigger(name: str, sql: str, column: str, table: str) -> list[StampRule]:
     firm = " WHEN " not in head and " OF " not in head
     events = event[1] if event else ""
     return by_trigger(name, found["body"], column, events, to_new=False, firm=firm, tables=[table])
-
-
-def _in(schema: str | None) -> str:
-    return "" if schema is None else f"{quoted(schema)}."
 
 
 def server(connection: Connection, watched: Watched, found: ColumnOrigin, at: Sequence[datetime]) -> list[Stamp]:

@@ -104,23 +104,6 @@ def escape_colons(sql: str) -> str:
     return sql.replace(":", "\\:")
 
 
-def literal(text: str) -> str:
-    """A text in PostgreSQL's SQL. One with a backslash or unprintable characters is written with escapes (`E'...'`),
-    which mean the same whatever `standard_conforming_strings` says."""
-    doubled = text.replace("'", "''")
-    if "\\" not in text and text.isprintable():
-        return f"'{doubled}'"
-    return "E'" + "".join(map(_escaped, doubled)) + "'"
-
-
-def _escaped(char: str) -> str:
-    if char == "\\":
-        return "\\\\"
-    if char.isprintable():
-        return char
-    return f"\\u{ord(char):04X}" if ord(char) < 0x10000 else f"\\U{ord(char):08X}"
-
-
 def mysql_account(user: str) -> str:
     """What CURRENT_USER() of MariaDB and MySQL returns, as GRANT takes it: `'reader'@'%'`. Names other than plain ones
     are in backquotes: there a backslash is literal whatever `sql_mode` says."""
@@ -152,6 +135,12 @@ def tables(sql: str, schema: str | None, family: str) -> list[tuple[str | None, 
         for found in tree.find_all(exp.Table)
         if isinstance(found.this, exp.Identifier) and (found.db or found.name not in named)
     ]
+
+
+def read_by(select: Any) -> list[Any]:
+    """What a SELECT reads itself, in FROM and by JOIN."""
+    first = select.args.get("from_") or select.args.get("from")
+    return [part.this for part in (*([] if first is None else [first]), *(select.args.get("joins") or ()))]
 
 
 _SIMPLE = frozenset(

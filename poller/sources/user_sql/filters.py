@@ -283,7 +283,7 @@ def _is_number(value: Any, least: int, most: int | None) -> bool:
 
 
 def _in_select(select: Any, scope: Scope, column: str | None) -> Any:
-    sources = _sources(select)
+    sources = user_sql.read_by(select)
     for source in sources:
         sample = source.args.get("sample")
         if sample is not None:
@@ -306,12 +306,6 @@ def _in_select(select: Any, scope: Scope, column: str | None) -> Any:
 def _common(source: Any, scope: Scope) -> Any:
     """The part of WITH that a source names; None for others."""
     return scope.get(source.name.lower()) if isinstance(source, exp.Table) and not source.db else None
-
-
-def _sources(select: Any) -> list[Any]:
-    first = select.args.get("from_") or select.args.get("from")
-    joined = select.args.get("joins") or ()
-    return [part.this for part in (*([] if first is None else [first]), *joined)]
 
 
 def _feeding(select: Any, sources: Sequence[Any], scope: Scope, column: str | None) -> tuple[Any, str | None]:

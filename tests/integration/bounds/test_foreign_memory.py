@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from poller.databases.samplers import SharedSampler, join
+from poller.databases.samplers import ALONE, Samplers, SharedSampler
 from poller.sources.bound import Rule
 from poller.sources.columns import CursorColumn, Family
 from poller.sources.postgresql.bound import Observed
@@ -23,7 +23,7 @@ LOOKS = {"server": "s", "sampled_at": AT, "open": {"1": AT}}
 
 def observed() -> SharedSampler:
     unused: Any = None
-    return join(None, lambda _: Observed((), "s"), unused, kind="observed", ignored=(), numbers=False)
+    return Samplers().join(ALONE, lambda _: Observed((), "s"), unused, kind="observed", ignored=(), numbers=False)
 
 
 def process(kind: str, column: CursorColumn, *, keeps: Any = "", samples: SharedSampler | None = None) -> Process:

@@ -57,3 +57,9 @@ def test_sql_servers_secondary_is_refused() -> None:
 def test_a_query_that_skips_what_is_locked_is_refused(hint: str) -> None:
     with pytest.raises(SourceError, match=r"(?i)nolock|readpast"):
         sample([PRIMARY], query=f"SELECT * FROM orders {hint}", table=None, schema_name=None)
+
+
+def test_a_table_is_looked_up_by_its_name_whatever_that_holds() -> None:
+    question = dialect_for("mssql").asks_where(asked(table="a]b", schema_name="dbo").options)
+    assert question is not None
+    assert question.params == {"name": "[dbo].[a]]b]"}

@@ -10,9 +10,12 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Batch, Poller
+from poller.dispatch.probes import DatabaseProber, Question
 from poller.errors import CaptureGap, ConfigError, SourceUnavailable
 from poller.model.captured import AT, CHANGE, OLD, OP
+from poller.model.document import decode
 from poller.ports import Found
+from poller.runtime import SystemRuntime
 from poller.sources import SqlSource, snapshots
 from poller.stores import MemoryStore
 from tests.integration.capture.captured import Captured
@@ -357,3 +360,24 @@ def test_a_source_without_one_refuses_the_reset(sqlite_url: str) -> None:
         kept.reset("snapshot")
     kept.close()
     engine.dispose()
+
+
+def test_a_dispatcher_knows_that_a_snapshot_is_not_at_its_end(orders: Captured) -> None:
+    """Its worker was killed before or within it, and nothing is written: no change says that rows wait."""
+    store, replica, prober = MemoryStore(), Replica(), DatabaseProber(SystemRuntime())
+    kept = poller(orders, store, start_from="snapshot", batch_size=4, max_batches_per_tick=1)
+
+    def killed(_: Batch) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kept.tick(killed)
+    for ended in (False, False, False, False, False, True):
+        found = store.read("state/shop/orders.json")
+        assert isinstance(found, Found)
+        question = Question("orders", kept.source, decode(found.body, location="orders"))
+        assert (replica.ops[-1:] == ["E"]) is ended
+        assert prober.ask([question]) == {"orders": "none" if ended else "rows"}, replica.ops
+        kept.tick(replica)
+    prober.close()
+    kept.close()

@@ -195,7 +195,7 @@ def test_the_server_is_asked_once_per_connection(schemas: str) -> None:
 
 def test_a_server_without_such_an_answer_is_read_as_configured(schemas: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As those that only speak PostgreSQL's protocol; no such server runs here."""
-    monkeypatch.setattr(keys, "_TABLE", "select no_such_function(:name)")
+    monkeypatch.setattr(keys, "TABLE", "select no_such_function(:name)")
     shop = Shop()
     assert shop.tick(path(schemas, "ta")).rows == 2
     assert shop.state.source is not None

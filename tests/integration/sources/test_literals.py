@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from poller.sources.user_sql import literal, mysql_account
+from poller.databases.postgresql.site import literal
+from poller.sources.user_sql import mysql_account
 from tests.integration.bounds.tables import add, make, session, source
 from tests.support.cases import each
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from poller.sources import RowProbe, SqlSource
+from poller.sources import NoAnswer, RowProbe, SqlSource
 from tests.integration.sources.tables import closing, execute, family, make_orders, orders
 from tests.support.cases import each
 
@@ -68,16 +68,36 @@ def test_only_functions_that_nobody_knows_cost_a_reset(postgres_db: str, conditi
         assert len(source.page(None, 20).rows) == 9
 
 
-def test_what_a_probed_filter_sets_hides_no_other_row(url: str) -> None:
+@each("way", WAYS)
+def test_what_a_probed_source_sets_hides_no_other_row(url: str, way: str) -> None:
     """A dispatcher asks all sources of a database over one connection."""
-    with closing(orders(url)) as plain, closing(orders(url, filter="changed() = 1")) as changing:
+    with closing(orders(url)) as plain, closing(orders(url, **WAYS[way])) as changing:
         lookout = RowProbe(plain.subject, timedelta(seconds=30), timedelta(seconds=30))
         try:
-            first, second = (lookout.prepare(one.subject, None, None) for one in (plain, changing))
+            first = lookout.prepare(plain.subject, None, None)
             assert first is not None
-            assert second is not None
             before = tuple(map(str, lookout._database.run(SEEN[family(url)]).rows[0]))
+            second = lookout.prepare(changing.subject, None, None)
+            assert second is not None
             assert lookout.waits(second, None, None)
+            assert tuple(map(str, lookout._database.run(SEEN[family(url)]).rows[0])) == before
+            assert lookout.waits(first, None, None)
+        finally:
+            lookout.close()
+
+
+def test_nor_does_what_a_refused_query_sets(url: str) -> None:
+    """Its rows are checked in the connection, since no constraint proves its key, and refused."""
+    query = "select id, updated_at, 1 as one from orders where changed() = 1"
+    refused = orders(url, table=None, query=query, pk_columns=["one"])
+    with closing(orders(url)) as plain, closing(refused) as changing:
+        lookout = RowProbe(plain.subject, timedelta(seconds=30), timedelta(seconds=30))
+        try:
+            first = lookout.prepare(plain.subject, None, None)
+            assert first is not None
+            before = tuple(map(str, lookout._database.run(SEEN[family(url)]).rows[0]))
+            with pytest.raises(NoAnswer):
+                lookout.prepare(changing.subject, None, None)
             assert tuple(map(str, lookout._database.run(SEEN[family(url)]).rows[0])) == before
             assert lookout.waits(first, None, None)
         finally:

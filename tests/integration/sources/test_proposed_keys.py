@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from poller.errors import SourceError
 from poller.sources.proposal import Catalogue
 from tests.integration.sources.tables import execute
 
@@ -34,3 +37,13 @@ def test_an_index_that_failed_while_it_was_made_is_no_key(postgres_db: str) -> N
         "update pg_index set indisvalid = false where indexrelid = 'broken'::regclass".replace(":", "\\:"),
     )
     assert proposed(postgres_db) == []
+
+
+def test_a_database_that_cannot_be_looked_at_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    path.write_text("no database" * 1000)
+    with pytest.raises(SourceError) as caught:
+        Catalogue(f"sqlite:///{path}")
+    assert caught.value.table == "the database"
+    opened = [entry.resolve() for entry in Path("/proc/self/fd").iterdir() if entry.exists()]
+    assert path not in opened

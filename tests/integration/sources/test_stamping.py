@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from poller.sources.stamping import (
     Reading,
     Stamp,
+    Watched,
     assigned,
     follow,
     instants,
@@ -103,7 +104,7 @@ def test_what_a_trigger_gives_the_column(body: str, to_new: bool, expected: list
 )
 def test_a_column_is_followed_to_its_table(query: str, at: tuple[str | None, str | None, str]) -> None:
     views = {"seen": "select id, at as changed from orders"}
-    found = follow("mysql", None, None, query, "updated_at", lambda _, name: views.get(name))
+    found = follow(Watched("mysql", None, None, query, "updated_at"), lambda _, name: views.get(name))
     assert (found.schema, found.table, found.column) == at
 
 

@@ -43,7 +43,7 @@ FACTS = (
     dying_of(
         "what a page shows is not compared",
         "sources/table.py",
-        "if self._known is not None and shown not in self._agreed:",
+        "if self.known is not None and shown not in self._agreed:",
         "if False:",
         "integration/sources/test_changes.py::test_sqlite_a_table_made_with_another_type_is_looked_at_again",
     ),
