@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, ViewportSize
+from playwright.sync_api import Browser
 
-from poller.http import HttpServer, read_address
-from tests.support.browser import FunctionsHost, Watched, chromium, watched
+from tests.support.browser import DESK, PHONE, FunctionsHost, Watched, address, serve, watched
 from tests.support.dashboard import Shop, busy_shop, poller
 from tests.support.http import TOKEN
-
-DESK: ViewportSize = {"width": 1280, "height": 900}
-PHONE: ViewportSize = {"width": 360, "height": 740}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One for all: of this module alone, since the loop that drives it would be in the way of others' loops."""
-    with chromium() as started:
-        yield started
-
-
-def serve(shop: Shop, token: str | None = None) -> HttpServer:
-    return HttpServer(shop.endpoints(token), read_address("0"))
-
-
-def address(server: HttpServer) -> str:
-    return f"http://127.0.0.1:{server.port}/api/dashboard"
 
 
 def many() -> Shop:
