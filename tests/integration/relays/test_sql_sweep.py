@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from poller import Batch, Standing
 from poller.relays import Relay, relay
 from tests.integration.relays.endpoint import called
-from tests.integration.relays.into import Made, rows_of
+from tests.integration.relays.into import Made, batch, rows_of, with_tables
 
 AT = datetime(2026, 4, 7, tzinfo=UTC)
 TABLES = {
@@ -28,13 +27,7 @@ CHILD = "id INTEGER PRIMARY KEY NOT NULL, parent INTEGER, FOREIGN KEY (parent) R
 
 @pytest.fixture
 def target(engine: Engine) -> Engine:
-    """With empty tables, and nothing noted as applied."""
-    with engine.begin() as connection:
-        for name in ("child", *TABLES, "poller_fence", "poller_applied"):
-            connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
-        for name, columns in {**TABLES, "child": CHILD}.items():
-            connection.execute(text(f"CREATE TABLE {name} ({columns})"))
-    return engine
+    return with_tables(engine, {**TABLES, "child": CHILD})
 
 
 @pytest.fixture
@@ -50,13 +43,6 @@ def made(made: Made) -> Made:
 
 def change(number: int, op: str, id_: Any = None, name: str | None = None) -> dict[str, Any]:
     return {"id": id_, "name": name, "_op": op, "_old": None, "_change": number, "_tx": None, "_at": AT}
-
-
-def batch(rows: list[dict[str, Any]], settled: int = 0, generation: int = 0, **standing: Any) -> Batch:
-    """Changes have the numbers of their positions. `settled`: up to which they have been committed."""
-    through = rows[-1]["_change"]
-    given = Standing(app_name="shop", through=through, settled=settled, generation=generation, **standing)
-    return Batch.of_rows(rows, poller_name="orders", standing=given)
 
 
 def fill(engine: Engine, *statements: str) -> None:
