@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from sqlalchemy import Engine, text
@@ -17,7 +17,7 @@ def url_of(engine: Engine) -> str:
     return engine.url.render_as_string(hide_password=False)
 
 
-def with_tables(engine: Engine, tables: Mapping[str, str]) -> Engine:
+def with_tables(engine: Engine, tables: dict[str, str]) -> Engine:
     """With these tables, by name and columns, empty; and nothing noted as applied."""
     with engine.begin() as connection:
         for name in (*reversed(tables), "poller_fence", "poller_applied"):
