@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from azure.storage.blob import ContainerClient
 
@@ -45,9 +46,11 @@ class Place(ABC):
         store: a look of our own at what stands there.
         beside: what others who work there need in their environment, so that nothing of theirs is held.
         rows: the URL of the PostgreSQL database that has the rows, where they do not stand in SQLite.
+        proxy: what the requests pass, where they go to Azurite.
     """
 
     store: StateStore
+    proxy: FaultProxy | None = None
 
     def __init__(self, project: Project, forge: Forge) -> None:
         self.project = project
@@ -209,7 +212,7 @@ class OnAzurite(Place):
         self.store = BlobStore.from_connection_string(connection, container=container)
         self.beside = {"AzureWebJobsStorage": connection}
         self._blobs = ContainerClient.from_connection_string(connection, container)
-        self._proxy = proxy
+        self.proxy = self._proxy = proxy
         self._kept: dict[str, bytes] = {}
 
     def steps(self, *arguments: str) -> list[str]:
@@ -315,3 +318,28 @@ def source_changed(place: Place) -> None:
 
 def paused(place: Place) -> None:
     place.run("pause", "orders", "--yes")
+
+
+@contextmanager
+def placed(request: pytest.FixtureRequest, project: Project, forge: Forge, where: str, *tables: str) -> Iterator[Place]:
+    """`embedded`; or `azurite`: the state on blobs behind a proxy, and these tables in PostgreSQL."""
+    made: Place
+    if where == "embedded":
+        made = Embedded(project, forge)
+        yield made
+        made.close()
+        return
+    azurite, container = request.getfixturevalue("azurite"), request.getfixturevalue("container")
+    text = (project.folder / "poller.toml").read_text()
+    text = text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"')
+    rows = request.getfixturevalue("postgres_db") if tables else None
+    if rows is not None:
+        copy_rows(project, rows, *tables)
+        text = text.replace("sqlite:///shop.db", rows)
+    project.write(text)
+    with FaultProxy("127.0.0.1", azurite.port) as proxy:
+        project.environ["AzureWebJobsStorage"] = proxy.connection_string
+        made = OnAzurite(project, forge, proxy, azurite.connection_string, container)
+        made.rows = rows
+        yield made
+        made.close()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
+from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_account_sas
+
 from tests.cli.project import Ended, Project
-from tests.support.azurite import KEY
+from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.schemas import validator
 
 
@@ -26,6 +30,28 @@ pk_columns = ["id"]
 """,
         "def handle(batch): pass\n",
     )
+
+
+def on_blobs(project: Project, connection: str, container: str) -> None:
+    """A poller of three rows, whose state goes to this container."""
+    project.configure("orders")
+    project.execute("CREATE INDEX IF NOT EXISTS orders_cursor ON orders (updated_at)")
+    project.insert(3)
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
+    project.environ["AzureWebJobsStorage"] = connection
+
+
+EVERYTHING = ResourceTypes(service=True, container=True, object=True)
+
+
+def with_sas(
+    project: Project, azurite: Azurite, permitted: AccountSasPermissions, kinds: ResourceTypes = EVERYTHING
+) -> str:
+    """The token by which its state is reached from here on."""
+    token: str = generate_account_sas(ACCOUNT, KEY, kinds, permitted, expiry=datetime.now(UTC) + timedelta(hours=1))
+    project.environ["AzureWebJobsStorage"] = f"BlobEndpoint={azurite.blob_endpoint};SharedAccessSignature={token}"
+    return token
 
 
 def done(project: Project, *arguments: str, schema: str = "change", code: int = 0) -> Ended:

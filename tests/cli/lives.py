@@ -16,10 +16,9 @@ import pytest
 
 from poller.model.document import State, WaitingRow, decode
 from poller.ports import Found
-from tests.cli.crashes import Embedded, OnAzurite, Place
+from tests.cli.crashes import Embedded, OnAzurite, Place, placed
 from tests.cli.forge import Forge
 from tests.cli.project import Project
-from tests.resilience.faults.proxy import FaultProxy
 
 TICK = ("run", "orders", "--once")
 CUSTOMERS = {1: "a", 2: "b", 3: "b", 4: "c", 5: "c", 6: "d", 7: "d", 8: "e", 9: "a"}
@@ -255,24 +254,10 @@ def begun(request: pytest.FixtureRequest, project: Project, forge: Forge) -> Ite
         poller=OPTIONS,
         source='bound = "none"',
     )
-    place: Place
-    if where == "embedded":
-        place = Embedded(project, forge)
+    with placed(request, project, forge, where) as place:
+        if isinstance(place, OnAzurite):
+            place._blobs.create_container()
         life = Life(place)
         for number, customer in CUSTOMERS.items():
             life.insert(number, customer)
         yield life
-        place.close()
-        return
-    azurite, container = request.getfixturevalue("azurite"), request.getfixturevalue("container")
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
-    with FaultProxy("127.0.0.1", azurite.port) as proxy:
-        project.environ["AzureWebJobsStorage"] = proxy.connection_string
-        place = OnAzurite(project, forge, proxy, azurite.connection_string, container)
-        place._blobs.create_container()
-        life = Life(place)
-        for number, customer in CUSTOMERS.items():
-            life.insert(number, customer)
-        yield life
-        place.close()

@@ -17,25 +17,6 @@ LOADED = 2_000
 LOAD = ("backfill", "orders", "--from", "2026-01-01", "--to", "2026-01-02", "--as", "load")
 
 
-def test_the_range_is_delivered_and_the_live_poller_stays(project: Project) -> None:
-    console = Console(project)
-    project.configure("orders", handlers=NOTING, poller="batch_size = 7")
-    project.insert(100)
-    assert console.run("run", "--once").code == 0
-    live = states(project)["orders"]
-    (project.folder / "seen").unlink()
-
-    output = finished(console.run(*RANGE, "--yes", "--json"))
-
-    assert ids(project) == IN_RANGE
-    assert (output["rows"], output["pending"], output["already_done"]) == (30, 30, False)
-    assert output["name"].startswith("orders-backfill-")
-    assert {line.split()[0] for line in project.lines("seen")} == {output["name"]}
-    after = states(project)
-    assert after["orders"] == live
-    assert after[output["name"]]["lease"]["owner_id"] is None
-
-
 def test_killed_it_goes_on_where_it_was(project: Project) -> None:
     waits = '(HERE / "third").touch(); time.sleep(60)'  # so the second is committed
     hangs = f'if batch.rows[0]["id"] >= 40 and not (HERE / "go").exists(): {waits}\n    '

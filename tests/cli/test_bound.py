@@ -50,13 +50,6 @@ def _checked(console: Console) -> tuple[str, str]:
     return bound["severity"], bound["message"]
 
 
-def test_a_reset_ends_the_hold(project: Project) -> None:
-    console = numbered(project)
-    console.done("reset-to-beginning", "orders", "--yes")
-    assert console.run("run", "--until-idle").code == 0
-    assert console.state()["checkpoint"]["cursor"]["value"] == "4"
-
-
 def test_a_row_above_the_bound_is_shown(project: Project) -> None:
     console = ran(project)
     project.execute("INSERT INTO orders VALUES (?, ?)", (6, "2099-01-01 00:00:00"))

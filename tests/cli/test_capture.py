@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pexpect
 import pytest
 
 from tests.cli.project import Ended, Project
-from tests.cli.terminal import Terminal
 from tests.support.schemas import validator
 
 
@@ -69,16 +67,6 @@ def test_wrong_words_are_refused_and_nothing_is_asked(project: Project) -> None:
         assert says in done(project, *arguments, code=2).error
     assert "Add --yes" in done(project, "--install", code=3).error
     assert "poller capture orders --install" in done(project, "--verify", code=3).error
-    assert names(project) == []
-
-
-def test_on_a_terminal_it_asks_before_it_installs(project: Project) -> None:
-    child = Terminal(project, "capture", "orders", "--install").child
-    child.expect("changes of orders go to poller_orders_changes")
-    child.expect_exact("[y/N]")
-    child.send("n\n")
-    child.expect("nothing was changed")
-    child.expect(pexpect.EOF)
     assert names(project) == []
 
 

@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.cli.azure_functions_db import fixture
-from tests.cli.crashes import Embedded, OnAzurite, Place, copy_rows, lasting, paused, source_changed
+from tests.cli.crashes import OnAzurite, Place, lasting, paused, placed, source_changed
 from tests.cli.forge import Forge
 from tests.cli.project import Project
-from tests.resilience.faults.proxy import FaultProxy
 from tests.support.waiting import row_id, waits
 
 LEAST_STEPS = 3
@@ -176,25 +175,9 @@ def shop(project: Project) -> Project:
 @pytest.fixture
 def place(request: pytest.FixtureRequest, shop: Project, forge: Forge) -> Iterator[Place]:
     """Where five rows were delivered; `azurite`: with the rows in PostgreSQL."""
-    made: Place
-    if request.param == "embedded":
-        made = Embedded(shop, forge)
+    with placed(request, shop, forge, request.param, "orders", "invoices") as made:
         made.run("run", "orders", "--once")
         yield made
-        made.close()
-        return
-    azurite, container = request.getfixturevalue("azurite"), request.getfixturevalue("container")
-    rows = request.getfixturevalue("postgres_db")
-    copy_rows(shop, rows, "orders", "invoices")
-    text = (shop.folder / "poller.toml").read_text().replace("sqlite:///shop.db", rows)
-    shop.write(text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
-    with FaultProxy("127.0.0.1", azurite.port) as proxy:
-        shop.environ["AzureWebJobsStorage"] = proxy.connection_string
-        made = OnAzurite(shop, forge, proxy, azurite.connection_string, container)
-        made.rows = rows
-        made.run("run", "orders", "--once")
-        yield made
-        made.close()
 
 
 def every_moment(steps: list[str]) -> list[tuple[int, str]]:

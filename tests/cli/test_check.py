@@ -8,7 +8,6 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,14 +17,13 @@ from azure.storage.blob import (
     BlobServiceClient,
     ResourceTypes,
     RetentionPolicy,
-    generate_account_sas,
 )
 
 from tests.cli.checks import fix, found, make_table, wrong
-from tests.cli.databases import configure
+from tests.cli.databases import configure, on_blobs, with_sas
 from tests.cli.project import COMMAND, Project, as_anybody
 from tests.integration.sources.tables import execute
-from tests.support.azurite import ACCOUNT, KEY, Azurite
+from tests.support.azurite import Azurite
 from tests.support.cases import each
 from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.services import free_port, wait_until
@@ -257,17 +255,8 @@ def test_an_unreachable_database_hides_no_other_finding(project: Project) -> Non
     assert "geheim-7" not in ended.out + ended.err
 
 
-def _on_blob(project: Project, connection: str, container: str) -> None:
-    project.configure("orders")
-    project.execute("CREATE INDEX IF NOT EXISTS orders_cursor ON orders (updated_at)")
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
-    project.environ["AzureWebJobsStorage"] = connection
-
-
 def test_storage_that_may_be_written_and_its_settings(project: Project, azurite: Azurite, container: str) -> None:
-    _on_blob(project, azurite.connection_string, container)
-    project.insert(3)
+    on_blobs(project, azurite.connection_string, container)
     before = project.run("check", "--json")
     assert "does not exist yet" in found(before)["container"]["message"]
     service = BlobServiceClient.from_connection_string(azurite.connection_string)
@@ -288,17 +277,9 @@ def test_storage_that_may_be_written_and_its_settings(project: Project, azurite:
 
 
 def test_storage_that_may_only_be_read_is_an_error(project: Project, azurite: Azurite, container: str) -> None:
-    _on_blob(project, azurite.connection_string, container)
-    project.insert(3)
+    on_blobs(project, azurite.connection_string, container)
     assert project.run("run", "--once").code == 0
-    token = generate_account_sas(
-        ACCOUNT,
-        KEY,
-        ResourceTypes(service=True, container=True, object=True),
-        AccountSasPermissions(read=True, list=True),
-        expiry=datetime.now(UTC) + timedelta(hours=1),
-    )
-    project.environ["AzureWebJobsStorage"] = f"BlobEndpoint={azurite.blob_endpoint};SharedAccessSignature={token}"
+    token = with_sas(project, azurite, AccountSasPermissions(read=True, list=True))
     ended = project.run("check", "--json")
     assert ended.code == 1
     assert found(ended)["storage"]["severity"] == "error"
@@ -307,22 +288,11 @@ def test_storage_that_may_only_be_read_is_an_error(project: Project, azurite: Az
     assert token not in ended.out + ended.err
 
 
-def _with_sas(project: Project, azurite: Azurite, kinds: ResourceTypes, permitted: AccountSasPermissions) -> str:
-    token: str = generate_account_sas(ACCOUNT, KEY, kinds, permitted, expiry=datetime.now(UTC) + timedelta(hours=1))
-    project.environ["AzureWebJobsStorage"] = f"BlobEndpoint={azurite.blob_endpoint};SharedAccessSignature={token}"
-    return token
-
-
 def test_storage_that_may_not_be_listed_is_an_error(project: Project, azurite: Azurite, container: str) -> None:
-    _on_blob(project, azurite.connection_string, container)
-    project.insert(3)
+    on_blobs(project, azurite.connection_string, container)
     BlobServiceClient.from_connection_string(azurite.connection_string).create_container(container)
-    token = _with_sas(
-        project,
-        azurite,
-        ResourceTypes(object=True),
-        AccountSasPermissions(read=True, write=True, list=True, create=True, add=True),
-    )
+    permitted = AccountSasPermissions(read=True, write=True, list=True, create=True, add=True)
+    token = with_sas(project, azurite, permitted, ResourceTypes(object=True))
     ended = project.run("check", "--json")
     assert project.run("run", "--once").code == 1
     assert ended.code == 1
@@ -334,15 +304,13 @@ def test_storage_that_may_not_be_listed_is_an_error(project: Project, azurite: A
 
 
 def test_storage_that_may_not_be_appended_to_is_an_error(project: Project, azurite: Azurite, container: str) -> None:
-    _on_blob(project, azurite.connection_string, container)
-    project.insert(3)
+    on_blobs(project, azurite.connection_string, container)
     assert project.run("run", "--once").code == 0
     assert project.run("pause", "orders", "--yes").code == 0
     service = BlobServiceClient.from_connection_string(azurite.connection_string)
     before = service.get_blob_client(container, "audit/shop/orders.jsonl").download_blob().readall()
     assert "appending" not in found(project.run("check", "--json")), "with the account's key it is permitted"
-    everything = ResourceTypes(service=True, container=True, object=True)
-    _with_sas(project, azurite, everything, AccountSasPermissions(read=True, list=True, create=True))
+    with_sas(project, azurite, AccountSasPermissions(read=True, list=True, create=True))
     ended = project.run("check", "--json")
     assert ended.code == 1
     assert found(ended)["appending"]["severity"] == "error"

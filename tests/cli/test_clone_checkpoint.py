@@ -14,7 +14,7 @@ NEW = "state/shop/orders-v2.json"
 def test_another_poller_begins_where_this_one_stands(project: Project) -> None:
     console = ran(project)
     output = console.done("checkpoint", "clone", "orders", "orders-v2", "--yes")
-    assert output["name"] == "orders-v2"
+    assert (output["command"], output["name"]) == ("clone-checkpoint", "orders-v2"), "records keep their word"
     assert (output["before"], output["backup"]) == (None, None)
     assert any("not configured" in note for note in output["notes"])
     clone, origin = console.state(NEW), console.state()

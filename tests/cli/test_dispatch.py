@@ -71,12 +71,6 @@ def test_a_round_as_json_keeps_to_its_schema(project: Path, capsys: pytest.Captu
     assert [one["poller"] for one in said["sent"]] == ["orders"]
 
 
-def test_the_timer_mode_has_nothing_to_dispatch(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project.write_text(project.read_text().replace('mode = "queue"', 'mode = "timer"'))
-    assert execute(["-c", str(project), "dispatch", "--once"]) == 2
-    assert "functions.mode" in capsys.readouterr().err
-
-
 def test_an_account_without_queues_is_named(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
 import pytest
 import sqlalchemy as sa
+from azure.storage.blob import AccountSasPermissions
 
 from poller_cli import main
-from tests.cli.databases import configure
+from tests.cli.databases import configure, on_blobs, with_sas
 from tests.cli.project import Ended, Project
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.cases import each
@@ -31,14 +31,6 @@ def failed(ended: Ended, code: int, *expected: str, hidden: str | None = None) -
 
 def with_url(project: Project, url: str, table: str = "orders") -> None:
     configure(project, url, 'cursor_time_zone = "UTC"\nquery_timeout = "5s"', table=table)
-
-
-def with_blob(project: Project, connection_string: str, container: str) -> None:
-    project.configure("orders")
-    project.insert(3)
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
-    project.environ["AzureWebJobsStorage"] = connection_string
 
 
 @each("command", [ONCE, ("status",), ("peek", "orders")])
@@ -91,22 +83,14 @@ def test_an_unreachable_database(project: Project) -> None:
 
 def test_an_unreachable_store(project: Project) -> None:
     port = free_port()
-    with_blob(project, Azurite.connection_string_via(f"http://127.0.0.1:{port}/{ACCOUNT}"), "db-state")
+    on_blobs(project, Azurite.connection_string_via(f"http://127.0.0.1:{port}/{ACCOUNT}"), "db-state")
     failed(project.run(*ONCE), 1, "db-state", hidden=KEY)
 
 
 def test_a_missing_permission_on_the_container(project: Project, azurite: Azurite, container: str) -> None:
-    from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_account_sas
-
-    reading = generate_account_sas(
-        account_name=ACCOUNT,
-        account_key=KEY,
-        resource_types=ResourceTypes(container=True, object=True),
-        permission=AccountSasPermissions(read=True, list=True),
-        expiry=datetime.now(UTC) + timedelta(hours=1),
-    )
-    with_blob(project, f"BlobEndpoint={azurite.blob_endpoint};SharedAccessSignature={reading}", container)
-    failed(project.run(*ONCE), 1, container, hidden=reading.rpartition("sig=")[2][:20])
+    on_blobs(project, azurite.connection_string, container)
+    token = with_sas(project, azurite, AccountSasPermissions(read=True, list=True))
+    failed(project.run(*ONCE), 1, container, hidden=token.rpartition("sig=")[2][:20])
 
 
 def test_an_unknown_table(project: Project, postgres_db: str) -> None:
@@ -115,12 +99,6 @@ def test_an_unknown_table(project: Project, postgres_db: str) -> None:
     project.configure("orders")
     project.execute("DROP TABLE orders")
     failed(project.run(*ONCE), 1, "table", "'orders'")
-
-
-def test_a_missing_sqlite_file_is_not_made(project: Project) -> None:
-    with_url(project, "sqlite:///nowhere.db")
-    failed(project.run(*ONCE), 1, "nowhere.db")
-    assert not (project.folder / "nowhere.db").exists()
 
 
 def test_an_unknown_column(project: Project) -> None:
@@ -162,17 +140,11 @@ def test_an_invalid_url_is_reported_with_a_complete_form(project: Project) -> No
     assert "***" not in project.run(*ONCE).err
 
 
-def test_a_table_named_as_its_poller_is_reported_as_a_table(project: Project) -> None:
-    project.configure("orders")
-    (project.folder / "shop.db").write_bytes(b"something else entirely" * 100)
-    assert project.run(*ONCE).error.startswith("poller: orders: table orders: ")
-
-
 def test_a_file_that_is_no_database(project: Project) -> None:
     project.configure("orders")
     (project.folder / "shop.db").write_bytes(b"something else entirely" * 100)
     ended = project.run(*ONCE)
-    failed(ended, 1, "cannot be read", "not a database", "path")
+    failed(ended, 1, "poller: orders: table orders: ", "cannot be read", "not a database", "path")
     assert "no such database" not in ended.err
 
 

@@ -7,7 +7,6 @@ import json
 from tests.cli.console import Console, ran
 from tests.cli.project import Project
 from tests.support.schemas import validator
-from tests.support.services import wait_until
 from tests.support.waiting import row_id, waits
 
 TRAIL = "audit/shop/orders.jsonl"
@@ -107,32 +106,3 @@ def test_lines_that_are_no_records_are_counted(project: Project) -> None:
         store.append(TRAIL, json.dumps({"id": "long", "kind": "pause", "reason": "x" * 20_000}))
     assert console.run("history", "orders", "--json").json["skipped"] == 2
     assert "2 lines of the trail cannot be read" in console.run("history", "orders").out
-
-
-FAILING = """
-from pathlib import Path
-
-def handle(batch):
-    if (Path(__file__).parent / "down").exists():
-        raise ValueError("a secret of a row")
-"""
-
-
-def test_a_streak_of_failures_is_recorded_once_with_its_end(project: Project) -> None:
-    console = ran(project)
-    (project.folder / "handlers.py").write_text(FAILING)
-    project.write(
-        (project.folder / "poller.toml").read_text().replace('handler = "', 'retry_backoff = "1ms"\nhandler = "')
-    )
-    (project.folder / "down").touch()
-    project.insert(2)
-    for _ in range(3):
-        project.run("run", "--once")
-    (project.folder / "down").unlink()
-    wait_until(lambda: project.run("run", "--once").code == 0 and not console.state()["delivery"]["last_error"])
-    found = [one for one in kinds(console) if one in ("failing", "recovered")]
-    assert found == ["failing", "recovered"]
-    screen = console.run("history", "orders").out
-    assert "failing  by shop/" in screen
-    assert "ValueError" in screen
-    assert "secret of a row" not in screen + console.run("history", "orders", "--json").out

@@ -57,3 +57,28 @@ def test_every_kind_of_document_is_kept_there(shop: Project) -> None:
     assert not [
         one for one in found if one["severity"] == "error" or (one["check"] in of_store and one["severity"] != "ok")
     ]
+
+
+@pytest.mark.parametrize("shop", ["table"], indirect=True)
+def test_a_checkpoint_moves_from_a_database_to_a_table(shop: Project) -> None:
+    text = (shop.folder / "poller.toml").read_text()
+    head, _, rest = text.partition('store = "table"\n')
+    (shop.folder / "before.toml").write_text(f'{head}store = "sql"\n{rest.partition(chr(10))[2]}')
+    ended(shop, "run", "--once", "-c", "before.toml")
+    ended(shop, "export-checkpoint", "orders", "kept.json", "-c", "before.toml")
+    ended(shop, "reset-to-checkpoint", "orders", "kept.json", "--yes", "--allow-skip")
+    there = ended(shop, "status", "--json").json["pollers"][0]
+    before = ended(shop, "status", "--json", "-c", "before.toml").json["pollers"][0]
+    assert before["cursor"]["tiebreaker"] == {"id": 3}
+    assert there["cursor"] == before["cursor"]
+
+
+def test_init_proposes_a_table(project: Project) -> None:
+    project.configure("orders")
+    project.insert(1)
+    (project.folder / "poller.toml").unlink()
+    (project.folder / "handlers.py").unlink()
+    planned = ("init", "--url", "sqlite:///shop.db", "--table", "orders", "--time-zone", "UTC", "--state", "table")
+    ended(project, *planned, "--yes")
+    text = (project.folder / "poller.toml").read_text()
+    assert 'store = "table"\nconnection = "AzureWebJobsStorage"' in text

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.console import Console, ran, word
-from tests.cli.project import NOTING, Project, end
-from tests.support.services import wait_until
+from tests.cli.project import Project
 
 
 def test_a_paused_poller_delivers_nothing_until_it_is_resumed(project: Project) -> None:
@@ -26,19 +25,6 @@ def test_a_paused_poller_delivers_nothing_until_it_is_resumed(project: Project) 
     assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 7}
 
 
-def test_a_halt_is_ended_and_named(project: Project) -> None:
-    console = ran(project)
-    console.edit(control={"halted": True, "by": "poller", "reason": "it failed"}, delivery={"attempts": 5})
-    output = console.done("resume", "orders", "--yes")
-    assert "ends the halt" in output["notes"][0]
-    assert "it failed" in output["notes"][0]
-    assert (output["before"]["attempts"], output["after"]["attempts"], output["after"]["halted"]) == (5, 0, False)
-    console.edit(control={"halted": True, "paused": True})
-    notes = console.done("resume", "orders", "--yes")["notes"]
-    assert "ends the pause" in notes[0]
-    assert "ends the halt too" in notes[1]
-
-
 def test_a_resume_has_a_failed_call_made_again_at_once(project: Project) -> None:
     failing = "def handle(batch): raise ConnectionError('the warehouse is down')\n"
     project.configure("orders", handlers=failing, poller="retry_backoff = '1h'\nretry_backoff_max = '1h'")
@@ -51,28 +37,6 @@ def test_a_resume_has_a_failed_call_made_again_at_once(project: Project) -> None
 
     assert ('"backing_off"' in waits, "made again at once" in output["notes"][0]) == (True, True)
     assert '"handler_failed"' in again
-
-
-def test_a_batch_in_hand_is_finished_and_no_other_starts(project: Project) -> None:
-    project.configure(
-        "orders", handlers=NOTING, poller='batch_size = 2\nlease_ttl = "3s"\nheartbeat_interval = "500ms"'
-    )
-    project.insert(6)
-    (project.folder / "wait").touch()
-    worker = project.start("run", "--until-idle")
-    wait_until(lambda: project.lines("started"))
-    ended = project.run("pause", "orders", "--yes", "--json")
-    assert ended.code == 0, ended.err
-    assert ended.json["after"]["owner_id"] == ended.json["before"]["owner_id"] is not None
-    (project.folder / "wait").unlink()
-    end(worker)
-    state = Console(project).state()
-    assert state["control"]["paused"] is True
-    assert state["lease"]["owner_id"] is None
-    assert [line.split()[1] for line in project.lines("seen")] == [
-        str(n) for n in range(1, state["checkpoint"]["cursor"]["tiebreaker"]["id"] + 1)
-    ]
-    assert len(project.lines("seen")) < 6
 
 
 FAILING = "def handle(batch): raise ValueError('no customer 7')\n"

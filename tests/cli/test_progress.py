@@ -92,16 +92,6 @@ def test_a_counted_backfill_is_confirmed_by_name_and_shows_rest(project: Project
     assert "Done: 50 rows delivered" in shown
 
 
-def test_another_name_is_no_confirmation(project: Project) -> None:
-    project.configure("orders", handlers=STEPS)
-    project.insert(100)
-    child = spawn(project, "backfill", "orders", "--from", "2026-01-01 00:00:02", "--to", "2026-01-01 00:00:07")
-    child.expect("Type orders to go on")
-    child.sendline("order")
-    assert "nothing was changed" in text_of(child)
-    assert child.exitstatus == 3
-
-
 @pytest.mark.parametrize(
     "command", [("run", "--once"), ("backfill", "orders", "--from", "2026-01-01", "--to", "2026-01-02", "--yes")]
 )

@@ -11,11 +11,10 @@ import pytest
 
 from tests.cli.azure_functions_db import fixture
 from tests.cli.console import Console
-from tests.cli.crashes import Embedded, OnAzurite, Place, copy_rows, paused, source_changed
+from tests.cli.crashes import Embedded, Place, paused, placed, source_changed
 from tests.cli.forge import Forge
 from tests.cli.project import NOTING, Ended, Project
 from tests.cli.races import BATCH, INTRUDERS, OTHERS, ROWS, Case, Scene, Worker, freed, race
-from tests.resilience.faults.proxy import FaultProxy
 from tests.support.waiting import row_id, waits
 
 HALF, FOURTH = 6, 4
@@ -112,24 +111,9 @@ def shop(project: Project) -> Project:
 def place(request: pytest.FixtureRequest, shop: Project, forge: Forge) -> Iterator[Place]:
     """Where half of the rows were delivered, and the checkpoint of the fourth is kept in a file; `azurite`: with the
     rows in PostgreSQL."""
-    made: Place
-    if request.param == "embedded":
-        made = Embedded(shop, forge)
+    with placed(request, shop, forge, request.param, "orders") as made:
         _half(made)
         yield made
-        made.close()
-        return
-    azurite, container = request.getfixturevalue("azurite"), request.getfixturevalue("container")
-    rows = request.getfixturevalue("postgres_db")
-    copy_rows(shop, rows, "orders")
-    text = (shop.folder / "poller.toml").read_text().replace("sqlite:///shop.db", rows)
-    shop.write(text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
-    with FaultProxy("127.0.0.1", azurite.port) as proxy:
-        shop.environ["AzureWebJobsStorage"] = proxy.connection_string
-        made = OnAzurite(shop, forge, proxy, azurite.connection_string, container)
-        _half(made)
-        yield made
-        made.close()
 
 
 def _half(place: Place) -> None:

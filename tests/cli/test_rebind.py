@@ -51,12 +51,6 @@ def test_what_is_skipped_or_comes_again_is_not_claimed_to_be_known(project: Proj
     assert "none is skipped" not in console.run("rebind", "orders", "--dry-run").out
 
 
-def test_a_table_that_is_not_there_is_refused(project: Project) -> None:
-    console = ran(project)
-    changed(project, 'table = "orders"', 'table = "nosuch"')
-    console.refused(1, "rebind", "orders", "--yes", says="nosuch")
-
-
 def test_a_database_file_that_is_not_there_is_refused(project: Project) -> None:
     console = ran(project)
     changed(project, "sqlite:///shop.db", "sqlite:///nosuch.db")

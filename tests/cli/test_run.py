@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-from contextlib import suppress
 
 import pytest
 
@@ -60,7 +58,7 @@ def test_a_poller_follows_its_schedule_for_ever(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("number", "isolation"),
-    [(signal.SIGTERM, "thread"), (signal.SIGTERM, "process"), (signal.SIGINT, "process"), (signal.SIGHUP, "thread")],
+    [(signal.SIGTERM, "process"), (signal.SIGINT, "process"), (signal.SIGHUP, "thread")],
 )
 def test_a_signal_commits_the_batch_in_hand_and_starts_no_other(
     project: Project, number: signal.Signals, isolation: str
@@ -87,31 +85,6 @@ def test_a_signal_commits_the_batch_in_hand_and_starts_no_other(
     assert status["lease"]["live"] is False
     assert status["cursor"]["tiebreaker"] == {"id": 4}
     assert status["attempts"] == 0
-
-
-def test_a_second_signal_abandons_the_batch_and_keeps_the_lease(project: Project) -> None:
-    project.configure("orders", handlers=NOTING, poller='schedule = "* * * * * *"')
-    project.insert(3)
-    (project.folder / "wait").touch()
-    process = project.start("run")
-    wait_until(lambda: project.lines("started"))
-    process.send_signal(signal.SIGTERM)
-    lines: list[str] = []
-    assert process.stderr is not None
-    while "stopping" not in "".join(lines):
-        lines.append(process.stderr.readline())
-    while process.poll() is None:  # those of the first half second are one with the first
-        process.send_signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(0.05)
-    ended = end(process)
-    assert ended.code == 1
-    assert "abandoned; the batch in hand will come again" in ended.err
-    assert project.lines("seen") == []
-    status = project.run("status", "--json").json["pollers"][0]
-    assert status["lease"]["live"] is True
-    assert status["cursor"] is None
-    assert status["attempts"] == 1
 
 
 def test_until_idle_that_is_stopped_says_that_it_is_not_done(project: Project) -> None:

@@ -104,9 +104,12 @@ def test_a_row_that_is_listed_meanwhile_counts_too(project: Project) -> None:
     assert console.state()["source"]["table"] == "orders"
 
 
-def test_a_checkpoint_of_another_source_is_refused_too(project: Project) -> None:
+@pytest.mark.parametrize("lost", [False, True], ids=["there", "lost"])
+def test_a_checkpoint_of_another_source_is_refused_too(project: Project, lost: bool) -> None:
     console = with_rows(project)
     backup = console.done("reset-to-beginning", "orders", "--yes")["backup"]
+    if lost:
+        deleted(console)
     moved(project)
     console.refused(3, "reset-to-checkpoint", "orders", backup, "--rebind", "--allow-skip", "--yes", says=SETTLE)
 
@@ -134,14 +137,6 @@ def test_a_backup_for_a_lost_document_brings_back_what_waits(project: Project) -
     console.done("reset-to-checkpoint", "orders", backup, "--yes")
     assert {row["id"] for row in console.state()["quarantine"]} == {waits(1)["id"], waits(2)["id"]}
     assert "aside" not in console.state()
-
-
-def test_a_lost_documents_rows_stay_with_their_source(project: Project) -> None:
-    console = with_rows(project)
-    backup = console.done("reset-to-beginning", "orders", "--yes")["backup"]
-    deleted(console)
-    moved(project)
-    console.refused(3, "reset-to-checkpoint", "orders", backup, "--rebind", "--yes", says=SETTLE)
 
 
 def test_a_document_of_another_poller_brings_no_rows(project: Project) -> None:

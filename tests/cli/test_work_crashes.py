@@ -13,30 +13,19 @@ from functools import partial
 
 import pytest
 
-from tests.cli.crashes import Embedded, OnAzurite, Place, every_moment
+from tests.cli.crashes import every_moment, placed
 from tests.cli.forge import Forge
 from tests.cli.project import Project
 from tests.cli.works import BATCH, HALTS, LEDGER, ROWS, WORKS, Site, Work
-from tests.resilience.faults.proxy import FaultProxy
 
 
 @pytest.fixture
 def site(request: pytest.FixtureRequest, project: Project, forge: Forge) -> Iterator[Site]:
     project.configure("orders", handlers=LEDGER, poller=f"batch_size = {BATCH}\n{HALTS}")
-    if request.param == "embedded":
-        made: Place = Embedded(project, forge)
-        yield Site(project, made)
-        made.close()
-        return
-    azurite, container = request.getfixturevalue("azurite"), request.getfixturevalue("container")
-    text = (project.folder / "poller.toml").read_text()
-    project.write(text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
-    with FaultProxy("127.0.0.1", azurite.port) as proxy:
-        project.environ["AzureWebJobsStorage"] = proxy.connection_string
-        made = OnAzurite(project, forge, proxy, azurite.connection_string, container)
-        made.store.append("audit/shop/nobody.jsonl", "the container is there")
-        yield Site(project, made, proxy)
-        made.close()
+    with placed(request, project, forge, request.param) as made:
+        if made.proxy is not None:
+            made.store.append("audit/shop/nobody.jsonl", "the container is there")
+        yield Site(project, made, made.proxy)
 
 
 Moments = Callable[[list[str]], list[tuple[int, str]]]

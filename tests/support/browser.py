@@ -12,9 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, ViewportSize, sync_playwright
 
-from poller.http import ROUTES, Endpoints, Request
+from poller.http import ROUTES, Endpoints, HttpServer, Request, read_address
+from tests.support.dashboard import Shop
 from tests.support.services import Unavailable
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -46,6 +47,19 @@ _SMALL = """() => [...document.querySelectorAll("a, button, input, select, texta
   .map((one) => [one.outerHTML.slice(0, 60), one.getBoundingClientRect()])
   .filter(([_, box]) => box.width < 24 || box.height < 24).map(([text, box]) => [text, box.width, box.height])"""
 """What can be clicked and is too small for a thumb."""
+
+
+DESK: ViewportSize = {"width": 1200, "height": 900}
+PHONE: ViewportSize = {"width": 360, "height": 740}
+
+
+def serve(shop: Shop, token: str | None = None) -> HttpServer:
+    return HttpServer(shop.endpoints(token), read_address("0"))
+
+
+def address(server: HttpServer, name: str = "") -> str:
+    """That of the status page, or of a poller's."""
+    return f"http://127.0.0.1:{server.port}/api/dashboard{name and '/'}{name}"
 
 
 @contextmanager

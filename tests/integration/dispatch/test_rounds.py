@@ -21,15 +21,6 @@ def state_name(poller: str) -> str:
     return f"state/{APP}/{poller}.json"
 
 
-def test_an_idle_round_of_many_pollers_is_one_list(shop: Make) -> None:
-    many = shop(60)
-    dispatcher = many.started()
-    for _ in range(3):
-        output = many.round(dispatcher)
-        assert (output.due, output.asked, output.sent) == (60, 60, [])
-    assert many.counted.requests == {"LIST": 3}
-
-
 def test_a_process_that_starts_reads_each_document_once(shop: Make) -> None:
     many = shop(20)
     many.started()

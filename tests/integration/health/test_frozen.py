@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from poller import Batch, Reject
-from poller.errors import StoreUnavailable
-from poller.stores import MemoryStore
-from tests.integration.health.shop import KEPT, LOOK, Shop, table
+from poller import Batch
+from tests.integration.health.shop import LOOK, Shop, table
 from tests.support.quarantine import Clock
 
 
@@ -92,19 +90,6 @@ def test_a_handler_that_keeps_failing_is_found(tmp_path: Path) -> None:
     assert shop.orders().word == "idle"
 
 
-def test_a_full_quarantine_needs_a_person(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, table("orders", poller='on_poison = "quarantine"\nmax_quarantined = 1\nmax_aside = 1'))
-    shop.row(1)
-
-    def reject(batch: Batch) -> None:
-        raise Reject(batch.rows[0], "CANARY-2")
-
-    shop.tick(reject)
-    said = shop.orders()
-    assert (said.healthy, said.aside, said.quarantined) == (False, 0, 1)
-    assert "poller quarantine list orders" in (said.next_step or "")
-
-
 def test_it_is_computed_in_the_middle_of_a_tick(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.row(1)
@@ -113,18 +98,6 @@ def test_it_is_computed_in_the_middle_of_a_tick(tmp_path: Path) -> None:
     (found,) = said
     assert found.healthy  # type: ignore[attr-defined]
     assert "is at work" in found.sentence  # type: ignore[attr-defined]
-
-
-def test_another_source_and_an_unreadable_document(tmp_path: Path) -> None:
-    shop = Shop(tmp_path)
-    shop.row(1)
-    shop.tick()
-    shop.write(table("orders", source='filter = "id > 0"'))
-    (said,) = shop.another().health().pollers
-    assert said.sentence == "Its checkpoint belongs to another source."
-    shop.store.write("state/shop/orders.json", b"{}", if_tag=shop.store.read("state/shop/orders.json").tag)  # type: ignore[union-attr]
-    (said,) = shop.another().health().pollers
-    assert said.sentence == "Its state document cannot be read."
 
 
 def test_one_pollers_trouble_hides_no_other(tmp_path: Path) -> None:
@@ -156,30 +129,6 @@ def test_no_row_and_no_key_is_shown_or_kept(tmp_path: Path) -> None:
         shop.clock.sleep(1)
         text = shop.ask().model_dump_json() + json.dumps(shop.document())
         assert not any(word in text for word in ("CANARY", "777", "sqlite", "shop.db"))
-
-
-class Away(MemoryStore):
-    """A store that does not answer; a real one cannot be made to fail at a request of our choice."""
-
-    away = False
-
-    def read(self, *arguments: object, **options: object):  # type: ignore[no-untyped-def]
-        if self.away:
-            raise StoreUnavailable("No answer from https://CANARY.example", document=KEPT)
-        return super().read(*arguments, **options)  # type: ignore[arg-type]
-
-
-def test_a_store_that_is_away_makes_all_unhealthy(tmp_path: Path) -> None:
-    store = Away()
-    shop = Shop(tmp_path, store=store)
-    shop.tick()
-    store.away = True
-    found = shop.app.health()
-    assert not found.healthy
-    assert found.pollers[0].sentence == "The state store cannot be reached."
-    assert "CANARY" not in found.model_dump_json()
-    store.away = False
-    assert shop.app.health().healthy
 
 
 @pytest.mark.guarantee(

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, ViewportSize
+from playwright.sync_api import Browser
 
-from poller.http import HttpServer, read_address
-from tests.support.browser import FunctionsHost, Watched, chromium, watched
-from tests.support.dashboard import Shop, busy_shop, hostile_shop
+from poller.http import HttpServer
+from tests.support.browser import DESK, PHONE, FunctionsHost, Watched, address, serve, watched
+from tests.support.dashboard import busy_shop, hostile_shop
 from tests.support.http import TOKEN
 
-DESK: ViewportSize = {"width": 1200, "height": 900}
-PHONE: ViewportSize = {"width": 360, "height": 740}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One for all: of this module alone, since the loop that drives it would be in the way of others' loops."""
-    with chromium() as started:
-        yield started
-
-
-def serve(shop: Shop, token: str | None = None) -> HttpServer:
-    return HttpServer(shop.endpoints(token), read_address("0"))
-
-
-def address(server: HttpServer, name: str = "") -> str:
-    return f"http://127.0.0.1:{server.port}/api/dashboard{name and '/'}{name}"
 
 
 def is_quiet(seen: Watched, server: HttpServer) -> None:

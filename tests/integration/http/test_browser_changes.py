@@ -12,14 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.integration.http.changing import KEY, Shop, shop
-from tests.support.browser import Watched, chromium, watched
+from tests.support.browser import Watched, watched
 from tests.support.http import TOKEN
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 def opened(seen: Watched, mine: Shop) -> Page:

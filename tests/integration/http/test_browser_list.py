@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, ViewportSize
+from playwright.sync_api import Browser
 
-from poller.http import HttpServer, read_address
-from tests.support.browser import FunctionsHost, Watched, chromium, watched
+from tests.support.browser import DESK, PHONE, FunctionsHost, Watched, address, serve, watched
 from tests.support.dashboard import Shop, busy_shop, poller
 from tests.support.http import TOKEN
-
-DESK: ViewportSize = {"width": 1280, "height": 900}
-PHONE: ViewportSize = {"width": 360, "height": 740}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One for all: of this module alone, since the loop that drives it would be in the way of others' loops."""
-    with chromium() as started:
-        yield started
-
-
-def serve(shop: Shop, token: str | None = None) -> HttpServer:
-    return HttpServer(shop.endpoints(token), read_address("0"))
-
-
-def address(server: HttpServer) -> str:
-    return f"http://127.0.0.1:{server.port}/api/dashboard"
 
 
 def many() -> Shop:
@@ -124,8 +103,12 @@ def test_a_thumb_hits_every_link_button_and_field(path: str, browser: Browser) -
 
         assert seen.too_small == []
         assert seen.too_wide == 0
-    with serve(many(), TOKEN) as server, watched(browser, viewport=PHONE, has_touch=True) as seen:
-        seen.page.goto(f"{address(server)}{path}")
+
+
+def test_a_thumb_hits_what_the_sign_in_has(browser: Browser) -> None:
+    """It is the same one for every page."""
+    with serve(busy_shop(), TOKEN) as server, watched(browser, viewport=PHONE, has_touch=True) as seen:
+        seen.page.goto(address(server))
 
         assert seen.page.get_by_role("button").count() == 1
         assert seen.too_small == []

@@ -8,19 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, Route
 
 from poller.http import Answer, HttpServer, Request, read_address
 from tests.integration.http.changing import KEY, shop
-from tests.support.browser import chromium, watched
+from tests.support.browser import address, watched
 from tests.support.dashboard import busy_shop
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @dataclass
@@ -44,7 +37,7 @@ def slow() -> Iterator[Slow]:
         return served(request)
 
     with HttpServer(answer, read_address("0")) as server:
-        mine.url = f"http://127.0.0.1:{server.port}/api/dashboard"
+        mine.url = address(server)
         try:
             yield mine
         finally:

@@ -360,3 +360,13 @@ def test_where_no_thread_can_be_started_the_server_goes_on(small: HttpServer, mo
     assert send(small.port, b"") is None
     assert answered(small, request()).status == 200
     assert refused
+
+
+def test_who_has_an_answer_keeps_nobody_from_health() -> None:
+    """However long it could stay where nobody waits: longer than any test does."""
+    limits = CallerLimits(connections=4, lingering=3_600.0)
+    with HttpServer(endpoints(), read_address("0"), limits) as serving, ExitStack() as callers:
+        for _ in range(20):
+            idle = callers.enter_context(socket.create_connection(("127.0.0.1", serving.port), timeout=30))
+            idle.sendall(request())
+        assert answered(serving, request()).status == 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -15,14 +15,6 @@ from poller import Batch, RetryLater, Standing
 from poller.errors import ConfigError, Fenced, PollerError
 from poller.ports import Row
 from tests.integration.relays.lake import Lake, arrow_batch, parquet_of
-from tests.support.azurite import Azurite
-
-
-@pytest.fixture
-def lake(azurite: Azurite, container: str) -> Iterator[Lake]:
-    made = Lake(azurite, container)
-    yield made
-    made.client.close()
 
 
 def batch_of(first: int, last: int, *, token: int = 1, settled: int = 0, generation: int = 0, **more: Any) -> Batch:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,24 +16,9 @@ from tests.integration.relays.endpoint import Endpoint
 from tests.integration.relays.lake import Lake, arrow_batch, parquet_of
 from tests.integration.relays.queues import Queue
 from tests.support.amqp_broker import Broker
-from tests.support.azurite import Azurite
 
 NEW, OLD = {"id": 1, "name": "b"}, {"id": 1, "name": "a"}
 NOTHING = {"id": None, "name": None}
-
-
-@pytest.fixture
-def lake(azurite: Azurite, container: str) -> Iterator[Lake]:
-    made = Lake(azurite, container)
-    yield made
-    made.client.close()
-
-
-@pytest.fixture
-def queue(azurite: Azurite) -> Iterator[Queue]:
-    made = Queue(azurite)
-    yield made
-    made.client.close()
 
 
 def change(number: int, op: str, row: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:

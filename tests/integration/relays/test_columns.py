@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,12 +23,6 @@ class Formless:
 
 ROWS: list[dict[str, Any]] = [{"id": 1, "name": "Zoë", "shape": Formless()}, {"id": 2, "name": None, "shape": 1}]
 SENT = [{"order": 1, "who": "Zoë", "again": 1}, {"order": 2, "who": None, "again": 2}]
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint().serving() as serving:
-        yield serving
 
 
 @pytest.mark.parametrize("envelope", [False, True])

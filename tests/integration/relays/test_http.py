@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 import socket
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -28,12 +27,6 @@ from tests.support.shop_folder import write_shop
 
 ROWS: list[dict[str, Any]] = [{"id": 1, "name": "Zoë"}, {"id": 2, "name": None}, {"id": 3, "name": "x" * 300}]
 SECRET = "s3cr3t-of-the-shop"
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint().serving() as serving:
-        yield serving
 
 
 def batch() -> Batch:

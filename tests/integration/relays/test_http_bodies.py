@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -16,12 +15,6 @@ from tests.integration.relays.endpoint import Answer, Endpoint, called
 
 ROWS: list[dict[str, Any]] = [{"id": 1, "name": "Zoë"}, {"id": 2, "name": None}, {"id": 3, "name": "x" * 300}]
 HOUR = timezone(timedelta(hours=1))
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint().serving() as serving:
-        yield serving
 
 
 def test_plain_json_is_rows_and_nothing_else(endpoint: Endpoint) -> None:

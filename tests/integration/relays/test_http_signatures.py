@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,12 +19,6 @@ from tests.support.shop_folder import write_shop
 
 ROWS: list[dict[str, Any]] = [{"id": 1, "name": "Zoë"}, {"id": 2, "name": None}]
 OLD, NEW, OTHER = (f"whsec_{base64.b64encode(bytes([at]) * 32).decode()}" for at in (1, 2, 3))
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint().serving() as serving:
-        yield serving
 
 
 def sent(endpoint: Endpoint, secrets: str = NEW, **settings: Any) -> list[Request]:

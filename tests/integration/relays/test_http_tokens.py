@@ -81,12 +81,6 @@ def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenServer]:
     thread.join(10)
 
 
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint().serving() as serving:
-        yield serving
-
-
 def test_a_token_is_fetched_once_and_sent_each_time(endpoint: Endpoint, issuer: TokenServer) -> None:
     made = relay("http", url=endpoint.url, identity="api://orders", client_id=CLIENT)
     for _ in range(3):

@@ -21,15 +21,8 @@ from poller.relays.messages import message_id
 from poller.relays.queue import LARGEST
 from tests.contract.stores.canned import Canned, answer
 from tests.integration.relays.queues import Queue
-from tests.support.azurite import ACCOUNT, KEY, Azurite
+from tests.support.azurite import ACCOUNT, KEY
 from tests.support.services import free_port
-
-
-@pytest.fixture
-def queue(azurite: Azurite) -> Iterator[Queue]:
-    made = Queue(azurite)
-    yield made
-    made.client.close()
 
 
 def numbered(count: int, **more: Any) -> Batch:

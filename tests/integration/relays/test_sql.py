@@ -17,10 +17,11 @@ import pytest
 from sqlalchemy import Column, Engine, Integer, MetaData, Table, create_engine, event, inspect, make_url, text
 
 from poller import Batch, ConfigError, Poller, Standing, load_app
-from poller.relays import Relay, relay
+from poller.relays import relay
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.relays.endpoint import called
+from tests.integration.relays.into import url_of
 from tests.support import entra
 from tests.support.certificates import certificates
 from tests.support.mariadb import MariaDbServer
@@ -63,25 +64,6 @@ def target(request: pytest.FixtureRequest, databases: dict[str, Engine]) -> Engi
             connection.execute(text(f"DROP TABLE {name}"))
         connection.execute(text(COPY))
     return engine
-
-
-def url_of(engine: Engine) -> str:
-    return engine.url.render_as_string(hide_password=False)
-
-
-@pytest.fixture
-def made(target: Engine) -> Iterator[Any]:
-    """Makes relays into the target, and closes them."""
-    relays: list[Relay[Any]] = []
-
-    def make(**settings: Any) -> Relay[Any]:
-        given = {"url": url_of(target), "table": "copy", "key_columns": ["id"], **settings}
-        relays.append(relay("sql", **given))
-        return relays[-1]
-
-    yield make
-    for one in relays:
-        one.close()
 
 
 def batch(*rows: dict[str, Any], through: int = 0) -> Batch:

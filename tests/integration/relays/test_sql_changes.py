@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 
 from poller import Batch, Standing
-from poller.relays import Relay, relay
+from poller.relays import relay
 from tests.integration.relays.endpoint import called
+from tests.integration.relays.into import Made, batch, rows_of, with_tables
 
 AT = datetime(2026, 4, 7, tzinfo=UTC)
 TABLES = {
@@ -25,46 +25,12 @@ TABLES = {
 
 @pytest.fixture
 def target(engine: Engine) -> Engine:
-    """With empty tables, and nothing noted as applied."""
-    with engine.begin() as connection:
-        for name in (*TABLES, "poller_fence", "poller_applied"):
-            connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
-        for name, columns in TABLES.items():
-            connection.execute(text(f"CREATE TABLE {name} ({columns})"))
-    return engine
-
-
-Made = Callable[..., Relay[Any]]
-
-
-@pytest.fixture
-def made(target: Engine) -> Iterator[Made]:
-    relays: list[Relay[Any]] = []
-
-    def make(**settings: Any) -> Relay[Any]:
-        url = target.url.render_as_string(hide_password=False)
-        relays.append(relay("sql", **{"url": url, "table": "copy", "key_columns": ["id"], **settings}))
-        return relays[-1]
-
-    yield make
-    for one in relays:
-        one.close()
+    return with_tables(engine, TABLES)
 
 
 def change(number: int, op: str, id_: Any = None, name: str | None = None) -> dict[str, Any]:
     old = {"id": id_, "name": "before"} if op in "UD" else None
     return {"id": id_, "name": name, "_op": op, "_old": old, "_change": number, "_tx": None, "_at": AT}
-
-
-def batch(rows: list[dict[str, Any]], settled: int = 0) -> Batch:
-    """Changes have the numbers of their positions. `settled`: up to which they have been committed."""
-    standing = Standing(app_name="shop", through=rows[-1]["_change"], settled=settled)
-    return Batch.of_rows(rows, poller_name="orders", standing=standing)
-
-
-def rows_of(engine: Engine, wanted: str = "SELECT id, name FROM copy ORDER BY id") -> list[Any]:
-    with engine.connect() as connection:
-        return [tuple(one) for one in connection.execute(text(wanted))]
 
 
 def test_one_key_several_times_in_a_batch_ends_as_it_was_last(target: Engine, made: Made) -> None:

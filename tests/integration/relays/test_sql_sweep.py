@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
 
-from poller import Batch, Standing
 from poller.relays import Relay, relay
 from tests.integration.relays.endpoint import called
+from tests.integration.relays.into import Made, batch, rows_of, with_tables
 
 AT = datetime(2026, 4, 7, tzinfo=UTC)
 TABLES = {
@@ -28,48 +27,22 @@ CHILD = "id INTEGER PRIMARY KEY NOT NULL, parent INTEGER, FOREIGN KEY (parent) R
 
 @pytest.fixture
 def target(engine: Engine) -> Engine:
-    """With empty tables, and nothing noted as applied."""
-    with engine.begin() as connection:
-        for name in ("child", *TABLES, "poller_fence", "poller_applied"):
-            connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
-        for name, columns in {**TABLES, "child": CHILD}.items():
-            connection.execute(text(f"CREATE TABLE {name} ({columns})"))
-    return engine
-
-
-Made = Callable[..., Relay[Any]]
+    return with_tables(engine, {**TABLES, "child": CHILD})
 
 
 @pytest.fixture
-def made(target: Engine) -> Iterator[Made]:
-    relays: list[Relay[Any]] = []
+def made(made: Made) -> Made:
+    """The same, of relays that sweep."""
 
     def make(**settings: Any) -> Relay[Any]:
-        url = target.url.render_as_string(hide_password=False)
-        given = {"url": url, "table": "copy", "key_columns": ["id"], "on_snapshot": "sweep", "on_truncate": "delete"}
         sweeping = {"snapshot_column": "seen"} if settings.get("on_snapshot", "sweep") == "sweep" else {}
-        relays.append(relay("sql", **{**given, **sweeping, **settings}))
-        return relays[-1]
+        return made(**{"on_snapshot": "sweep", "on_truncate": "delete", **sweeping, **settings})
 
-    yield make
-    for one in relays:
-        one.close()
+    return make
 
 
 def change(number: int, op: str, id_: Any = None, name: str | None = None) -> dict[str, Any]:
     return {"id": id_, "name": name, "_op": op, "_old": None, "_change": number, "_tx": None, "_at": AT}
-
-
-def batch(rows: list[dict[str, Any]], settled: int = 0, generation: int = 0, **standing: Any) -> Batch:
-    """Changes have the numbers of their positions. `settled`: up to which they have been committed."""
-    through = rows[-1]["_change"]
-    given = Standing(app_name="shop", through=through, settled=settled, generation=generation, **standing)
-    return Batch.of_rows(rows, poller_name="orders", standing=given)
-
-
-def rows_of(engine: Engine, wanted: str = "SELECT id, name FROM copy ORDER BY id") -> list[Any]:
-    with engine.connect() as connection:
-        return [tuple(one) for one in connection.execute(text(wanted))]
 
 
 def fill(engine: Engine, *statements: str) -> None:

@@ -43,6 +43,7 @@ def test_a_first_document_leaves_a_trace_and_an_event(worlds: Worlds, rows: int)
     assert len(trail(world)) == len(world.emitted(Began)) == 1
 
 
+@pytest.mark.guarantee("One worker at a time", "A deleted or replaced document is not silently replaced by a new one")
 @pytest.mark.parametrize("rows", [0, 5])
 def test_a_new_process_begins_no_deleted_document_again(worlds: Worlds, rows: int) -> None:
     world = worlds(rows=rows)
@@ -54,6 +55,7 @@ def test_a_new_process_begins_no_deleted_document_again(worlds: Worlds, rows: in
             world.tick(worker=worker)
         for command in ("reset-to-checkpoint", "reset-to-cursor", "reset-to-beginning"):
             assert f"poller {command} orders" in (caught.value.next_step or "")
+    assert list(world.store.names("state/")) == []
     assert 6 not in world.delivered
     assert len(world.emitted(Began)) == 1
 

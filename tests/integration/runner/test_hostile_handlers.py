@@ -14,6 +14,7 @@ from poller import Batch
 from poller.model.redact import LIMIT
 from tests.integration.runner.fakes import Worlds, raising
 from tests.support.hostile import Hostile
+from tests.support.sayings import OfNoClass
 
 
 @pytest.mark.guarantee(
@@ -34,12 +35,6 @@ def test_what_is_counted_is_what_was_handed_over(worlds: Worlds) -> None:
     assert world.state.checkpoint.cursor is not None
     assert world.state.checkpoint.cursor.tiebreaker == {"id": 5}
     assert isinstance(Batch.of_rows([{"id": 1}]).rows, tuple), "in a handler's own tests too"
-
-
-class OfNoClass(Exception):
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        raise ValueError("it has none")
 
 
 class Text(str):

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from poller import Batch
-from poller.errors import SourceUnavailable
 from poller.observability import LeaseLostEvent
 from poller.ports import Page
 from poller.tick import KEPT_FOR
@@ -48,32 +47,6 @@ def test_off_it_sees_what_the_handler_wrote(worlds: Worlds) -> None:
     world.tick(handle)
     assert 15 not in world.delivered
     assert pages(world) == [0, 10]
-
-
-def test_rows_that_waited_too_long_are_read_again(worlds: Worlds) -> None:
-    """Another program deletes a row while a slow handler works on earlier ones: it is not delivered."""
-    world = worlds(rows=40, page_size=30)
-
-    def handle(batch: Batch) -> None:
-        world.take(batch)
-        if len(world.seen) == 2:
-            world.table.rows = [one for one in world.table.rows if one["id"] != 25]
-        world.runtime.sleep(6)
-
-    world.tick(handle)
-    assert world.delivered == [*range(1, 25), *range(26, 41)]
-
-
-def test_an_error_ahead_is_none_of_the_batch_before_it(worlds: Worlds) -> None:
-    world = worlds(rows=30, page_size=10)
-    world.table.faults.extend([None, SourceUnavailable("The database does not answer.", table="orders")])
-    with pytest.raises(SourceUnavailable):
-        world.tick()
-    assert world.delivered == list(range(1, 11))
-    assert world.state.checkpoint.cursor is not None
-    assert world.state.checkpoint.cursor.tiebreaker == {"id": 10}
-    assert world.state.lease.owner_id is None
-    assert world.tick().rows == 20
 
 
 def test_no_more_is_read_than_may_be_handed_over(worlds: Worlds) -> None:

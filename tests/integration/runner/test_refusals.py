@@ -158,19 +158,6 @@ def test_a_document_that_appears_before_its_creation_is_read_first(worlds: World
 # --- a deleted document
 
 
-@pytest.mark.guarantee("One worker at a time", "A deleted or replaced document is not silently replaced by a new one")
-def test_a_document_that_this_process_has_seen_is_not_begun_anew(worlds: Worlds) -> None:
-    world = worlds(rows=5)
-    world.tick()
-    world.delete()
-    for _ in range(2):
-        with pytest.raises(StateCorrupt, match="reset-to-checkpoint orders") as refused:
-            world.tick()
-        assert STATE in str(refused.value)
-    assert list(world.store.names("state/")) == []
-    assert world.delivered == [1, 2, 3, 4, 5], "nothing came again"
-
-
 TRACES = (
     "audit/shop/orders.jsonl",
     "backups/shop/orders/20260401T000000_000000Z-0000.json",

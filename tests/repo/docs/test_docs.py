@@ -62,8 +62,6 @@ def test_pollers_run_in_a_process_of_ones_own_as_shown(tmp_path: Path) -> None:
 def test_a_program_looks_at_pollers_as_shown(tmp_path: Path) -> None:
     example = blocks("docs/python.md", "python")[1]
     _one_order(tmp_path)
-    (tmp_path / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
-    (tmp_path / "poller.toml").write_text(blocks(GETTING_STARTED, "toml")[0].text)
 
     status, *findings = run([sys.executable, "-c", example.text], tmp_path).splitlines()
 
@@ -74,8 +72,6 @@ def test_a_program_looks_at_pollers_as_shown(tmp_path: Path) -> None:
 def test_a_checkpoint_is_kept_and_gone_back_to_as_shown(tmp_path: Path) -> None:
     example = blocks("docs/python.md", "python")[2]
     _one_order(tmp_path)
-    (tmp_path / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
-    (tmp_path / "poller.toml").write_text(blocks(GETTING_STARTED, "toml")[0].text)
     run([sys.executable, "-m", "poller_cli.main", "run", "--once"], tmp_path)
 
     printed = run([sys.executable, "-c", example.text], tmp_path)
@@ -89,8 +85,6 @@ def test_a_checkpoint_is_kept_and_gone_back_to_as_shown(tmp_path: Path) -> None:
 def test_rows_that_wait_are_listed_and_given_up_as_shown(tmp_path: Path) -> None:
     example = blocks("docs/python.md", "python")[3]
     _one_order(tmp_path)
-    (tmp_path / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
-    (tmp_path / "poller.toml").write_text(blocks(GETTING_STARTED, "toml")[0].text)
     run([sys.executable, "-m", "poller_cli.main", "run", "--once"], tmp_path)
     with closing(SqlStore("sqlite:///state.db", directory=tmp_path)) as store:
         waits(store, failed=[1], pending=[7])
@@ -144,6 +138,8 @@ def test_changes_reach_a_handler_as_shown(capsys: pytest.CaptureFixture[str]) ->
 
 
 def _one_order(folder: Path) -> None:
+    (folder / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
+    (folder / "poller.toml").write_text(blocks(GETTING_STARTED, "toml")[0].text)
     with sqlite3.connect(folder / "shop.db") as shop:
         shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, total REAL, updated_at TEXT NOT NULL)")
         shop.execute("INSERT INTO orders VALUES (1, 99.5, '2026-01-01 00:00:00.000')")

@@ -11,7 +11,7 @@ from poller.errors import StoreUnavailable
 from poller.http import Request, looks
 from poller.http.page import detail_looks
 from poller.http.page.pages import FOLDER
-from tests.support.dashboard import NOW, Shop, change, document, history, iso, poller
+from tests.support.dashboard import NOW, Shop, at_work, change, document, history, iso, poller
 
 SECRET = "c2VjcmV0c2VjcmV0c2VjcmV0"
 
@@ -84,10 +84,11 @@ def test_no_text_of_the_store_shows_a_secret() -> None:
     error = {"type": text, "message": "no"}
     owned = [{**entry, "owner": text} for entry in history()]
     delivery = {"attempts": 2, "last_error": error}
-    shop = shop_of({}, document("orders", lease=lease, control=control, delivery=delivery, history=owned))
+    facts = {"paused": True, "by": text, "why": text, **at_work(5, text)}
+    shop = shop_of(facts, document("orders", lease=lease, control=control, delivery=delivery, history=owned))
     shop.audit("orders", change("pause", 3, text, text), change(text, 2, text))
 
-    assert SECRET not in words(shop)
+    assert SECRET not in words(shop) + words(shop, "/api/dashboard")
 
 
 def test_texts_of_the_trail_are_cut_at_300_characters() -> None:

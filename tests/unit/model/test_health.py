@@ -15,7 +15,6 @@ from poller.model.view import PollerFacts, PollerLimits, PollerView
 NOON = datetime(2026, 4, 7, 12, 0, 0, tzinfo=UTC)  # a Tuesday
 EVERY = Schedule("*/10 * * * * *").next_after
 NIGHTLY = Schedule("0 0 2 * * *").next_after
-OFFICE = Schedule("0 */5 8-16 * * 1-5").next_after
 LOOK = 15.0
 """Seconds between two looks."""
 TIMES, NUMBERS = True, False
@@ -94,15 +93,6 @@ def test_frozen_timers_and_dead_workers_are_found_in_time(
     assert limit - LOOK < found <= limit + scheduled + LOOK
 
 
-def test_it_is_healthy_again_when_work_goes_on() -> None:
-    asker = Asker(PollerLimits(following=EVERY), oldest=NOON)
-    assert asker.unhealthy_after(900) is not None
-    asker.committed_at = asker.now
-    assert asker.look().healthy
-    asker.oldest = None
-    assert asker.look().word == "idle"
-
-
 def test_the_first_to_ask_after_days_finds_it() -> None:
     asker = Asker(PollerLimits(following=EVERY), oldest=after(60), now=after(3 * 86_400))
     found = asker.look()
@@ -146,14 +136,6 @@ def test_a_number_that_a_worker_delivers_is_not_kept() -> None:
     asker.look()
     assert asker.seen is not None
     assert kept(asker.seen, asker.found()) is None
-
-
-def test_numbers_that_came_just_now_are_not_late() -> None:
-    """The last commit is an hour ago, because nothing came."""
-    asker = Asker(PollerLimits(following=EVERY), timed=NUMBERS)
-    asker.wait(3600)
-    asker.oldest = asker.now
-    assert asker.look().severity == "well"
 
 
 def test_rare_looks_take_new_numbers_for_new() -> None:
@@ -203,14 +185,6 @@ def test_rows_that_a_killed_worker_left_at_night_do_not_wait() -> None:
     assert asker.unhealthy_after(7200) == pytest.approx(300 + 360, abs=2 * LOOK)
 
 
-def test_a_poller_of_business_hours_is_healthy_at_night() -> None:
-    friday = datetime(2026, 4, 10, 16, 56, tzinfo=UTC)
-    asker = Asker(PollerLimits(following=OFFICE), now=friday, oldest=friday, committed_at=friday)
-    monday = datetime(2026, 4, 13, 8, 0, tzinfo=UTC)
-    assert asker.unhealthy_after((monday - friday).total_seconds() + 300) is None
-    assert asker.unhealthy_after(300) is not None
-
-
 def test_a_first_load_of_years_is_healthy_while_it_commits() -> None:
     """Each commit leaves rows that are years old."""
     asker = Asker(PollerLimits(following=EVERY), oldest=after(-10 * 365 * 86_400), committed_at=None)
@@ -236,31 +210,12 @@ def test_a_reset_to_the_beginning_has_its_time() -> None:
     assert not asker.wait(120).healthy
 
 
-def test_years_of_rows_at_the_first_look_without_a_document() -> None:
-    """Since when it has been deployed is not known."""
-    asker = Asker(PollerLimits(following=EVERY), exists=False, oldest=after(-10 * 365 * 86_400))
-    assert asker.look().healthy
-    assert asker.unhealthy_after(900) == pytest.approx(375, abs=LOOK)
-    assert asker.look().word == "never_ran"
-
-
-def test_without_a_document_and_rows_nothing_is_late() -> None:
-    asker = Asker(PollerLimits(following=EVERY), exists=False)
-    assert asker.unhealthy_after(7200) is None
-
-
 def test_what_starts_now_must_start() -> None:
     """No row counts before the first tick, so nothing else would show that there is none."""
     asker = Asker(PollerLimits(following=EVERY, starts_now=True), exists=False)
     assert asker.unhealthy_after(900) == pytest.approx(375, abs=LOOK)
     asker.exists, asker.committed_at = True, asker.now
     assert asker.wait(7200).healthy
-
-
-def test_a_paused_poller_is_healthy_whatever_waits() -> None:
-    asker = Asker(PollerLimits(following=EVERY, max_lag=60), oldest=NOON, facts={"paused": True})
-    assert asker.unhealthy_after(86_400) is None
-    assert asker.look().word == "paused"
 
 
 def test_a_resumed_poller_has_its_time() -> None:
@@ -303,14 +258,6 @@ def test_a_row_that_committed_late_is_new(max_lag: float | None) -> None:
     asker.oldest = after(600)
     assert asker.look().healthy
     assert not asker.wait(700).healthy
-
-
-def test_rows_above_an_open_transaction_are_a_warning() -> None:
-    asker = Asker(PollerLimits(following=EVERY, max_lag=60), oldest=NOON, above=True)
-    assert asker.unhealthy_after(7200) is None
-    found = asker.look()
-    assert (found.word, found.severity, found.late) == ("bound_held", "warning", None)
-    assert found.sentence == "1 row waits for backend 77, the oldest for 2 h."
 
 
 @pytest.mark.parametrize("timed", [TIMES, NUMBERS], ids=["times", "numbers"])

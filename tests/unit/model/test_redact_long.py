@@ -52,7 +52,7 @@ def test_a_secret_that_the_cut_goes_through_is_not_shown(secret: Callable[[int],
 
 def test_what_is_kept_is_what_was_kept_before() -> None:
     assert first_line("\n\n  no such customer: 7 \n second") == "no such customer: 7"
-    assert first_line("") == first_line(" \n ") == ""
+    assert first_line("") == first_line(" \n\t\n") == ""
     assert first_line("x" * 301) == "x" * 299 + "…"
     assert first_line("x" * 300) == "x" * 300
     assert first_line("x" * 100_000) == "x" * 299 + "…"

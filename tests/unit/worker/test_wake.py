@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-
 import pytest
 
 from poller import TickResult
 from poller.ports import Bound
 from poller.tick import Outcome
-from poller.worker.course import FIRST, LONGEST, Awake, after_look, ready_in
+from poller.worker.course import FIRST, Awake, after_look, ready_in
 
 IDLE, ROW = TickResult(outcome="idle"), TickResult(outcome="delivered", rows=1)
-
-
-def pauses(awake: Awake | None, now: float = 0.0) -> Iterator[float]:
-    """The pauses until nothing but the schedule counts, if nothing comes."""
-    while awake is not None:
-        yield awake.pause
-        now += awake.pause
-        awake = after_look(awake, IDLE, now)
 
 
 def young(age: float, bound_age: float = 1.0, **about: object) -> TickResult:
     bound = Bound("exact", "2026-04-01", age_seconds=bound_age, **about)  # type: ignore[arg-type]
     return TickResult(outcome="idle", bound=bound, pending=1, lag_seconds=age)
-
-
-def test_pauses_after_a_row_double_for_at_most_a_minute() -> None:
-    found = list(pauses(after_look(None, ROW, 0.0)))
-    assert found[:5] == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.32])
-    assert all(later == pytest.approx(2 * earlier) for earlier, later in pairwise(found))
-    assert sum(found) <= LONGEST < sum(found) + 2 * found[-1]
-    assert len(found) == 11
-
-
-def test_a_row_begins_the_pauses_again() -> None:
-    awake = after_look(Awake(since=0.0, pause=20.48), ROW, 40.0)
-    assert awake == Awake(since=40.0, pause=FIRST)
 
 
 def test_without_a_row_nothing_wakes() -> None:
