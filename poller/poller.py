@@ -36,9 +36,8 @@ from poller.tick.result import TickResult
 from poller.tick.runner import Runner
 
 if TYPE_CHECKING:
-    from poller.admin.change import Change, Preview
     from poller.admin.change_result import ChangeOutput
-    from poller.admin.changes import Changes
+    from poller.admin.changes import Change, Changes, Preview
     from poller.admin.history import HistoryOutput
     from poller.admin.peek import Peek
     from poller.admin.quarantine.waiting import WaitingRows

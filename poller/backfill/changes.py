@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from poller.admin.change import Change, Changing, Preview
 from poller.admin.change_result import ChangedPart, ChangeOutput
-from poller.admin.changes import Changes
+from poller.admin.changes import Change, Changes, Preview
 from poller.admin.effects import NOTHING
 from poller.admin.pausing import Cancel, Pause, Resume, Waiting, await_worker
 from poller.admin.request import ChangeOptions
@@ -30,7 +29,7 @@ _HANDLERS = (None, "none", "ended", "unknown", "running")
 class _Stopping(Change):
     """A part that is finished is not stopped."""
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         if FINISHED in state.checkpoint.metadata:
             return f"{on.name} is finished: there is nothing to {self.kind}."
         return super().nothing(on, state)
@@ -52,7 +51,7 @@ class ResumePart(Resume):
 
     command: str = "the same poller backfill command as before"
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         return [*super().notes(on, state), f"To go on with it, run: {self.command}"]
 
 

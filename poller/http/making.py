@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from poller.admin.change import Change
 from poller.admin.change_result import ChangeOutput
-from poller.admin.changes import Changes
+from poller.admin.changes import Change, Changes
 from poller.admin.pausing import Pause, Resume
 from poller.admin.quarantine.choice import Choice
 from poller.admin.quarantine.discard import Discard

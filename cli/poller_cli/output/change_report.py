@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from poller.admin.change import Change, Preview
 from poller.admin.change_result import ChangeOutput
-from poller.admin.changes import Changes
+from poller.admin.changes import Change, Changes, Preview
 from poller.model.escape import escape_lines
 from poller.model.when import span
 from poller_cli import exits

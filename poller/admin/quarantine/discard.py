@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from poller.admin.change import Base, Change, Changing, Undo
 from poller.admin.change_result import ChangedRow
+from poller.admin.changes import Base, Change, Changes, Undo
 from poller.admin.counts import rows as rows_of
 from poller.admin.editor import Applied, Operator
 from poller.admin.effects import Effect
@@ -39,7 +39,7 @@ class Discard(Change):
     skips = True
     asks = False
 
-    def looked(self, on: Changing) -> tuple[Discard, Base]:
+    def looked(self, on: Changes) -> tuple[Discard, Base]:
         """Raises: WrongArgument, Refused (not passed yet), StoreError."""
         check_choice(self.choice, on.poller)
         copy = on.operator.look()
@@ -55,25 +55,25 @@ class Discard(Change):
         listed = every_row(state)
         return [listed[id_] for id_ in self.ids if id_ in listed and _is_passed(state, listed[id_])]
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         return unlisting(self._which)
 
-    def effect(self, on: Changing, state: State) -> Effect:
+    def effect(self, on: Changes, state: State) -> Effect:
         return Effect(skipped=len(self._which(state)))
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         return None if self._which(state) else f"No such row of {on.name} waits behind the checkpoint."
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         return _followers(state, self._which(state))
 
-    def rows(self, on: Changing, state: State) -> Sequence[ChangedRow]:
+    def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
         return [changed_row(state, row) for row in self._which(state)]
 
     def undo(self, state: State) -> Undo | None:
         return "relist"
 
-    def finish(self, on: Changing, state: State, applied: Applied | None) -> Sequence[str]:
+    def finish(self, on: Changes, state: State, applied: Applied | None) -> Sequence[str]:
         """The records say what became of their rows."""
         records, operator, ids = records_of(on.poller, on.operator), on.operator, self.choice.ids
         if applied is None or applied.before is None:
