@@ -173,16 +173,5 @@ def _together(location: str, name: str, outputs: Sequence[ChangeOutput]) -> Chan
         handler=max((one.handler for one in outputs), key=_HANDLERS.index),
         handler_lease_seconds=max((one.handler_lease_seconds or 0.0 for one in outputs), default=0.0) or None,
         notes=list(dict.fromkeys(note for one in outputs for note in one.notes)),
-        parts=[
-            ChangedPart(
-                name=one.name,
-                document=one.document,
-                changed=one.changed,
-                id=one.id,
-                before=one.before,
-                after=one.after,
-                handler=one.handler,
-            )
-            for one in outputs
-        ],
+        parts=[ChangedPart.model_validate(one, from_attributes=True) for one in outputs],
     )

@@ -9,7 +9,7 @@ MANY = 20
 _NAMED = 5
 
 
-def total(words: Mapping[str, str], *, kind: str = "pollers") -> str:
+def total(words: Mapping[str, str]) -> str:
     """One line; `words`: how each stands, by its name. Whatever most of them are is only counted."""
     having: dict[str, list[str]] = {}
     for name, word in words.items():
@@ -19,4 +19,4 @@ def total(words: Mapping[str, str], *, kind: str = "pollers") -> str:
     for word, names in others:
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         parts.append(f"{len(names):,} {word} ({', '.join(names[:_NAMED])}{more})")
-    return f"{len(words):,} {kind}: {'; '.join(parts)}"
+    return f"{len(words):,} pollers: {'; '.join(parts)}"

@@ -142,15 +142,8 @@ class Add(Change):
         """The records of the versions whose place it took say so."""
         if applied is None or applied.before is None:
             return ()
-        return settle(
-            records_of(on.poller, on.operator),
-            self._older(applied.before.state),
-            "superseded",
-            by=on.operator.by,
-            reason=on.operator.reason,
-            fencing_token=state.lease.fencing_token,
-            generation=state.checkpoint.generation,
-        )
+        records, older = records_of(on.poller, on.operator), self._older(applied.before.state)
+        return settle(records, older, "superseded", state, by=on.operator)
 
     def _error(self, state: State) -> DeliveryError | None:
         """How the row failed, if it was found to be the one that does."""

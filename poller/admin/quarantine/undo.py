@@ -11,7 +11,7 @@ from poller.admin.change_records import Undoing
 from poller.admin.change_result import ChangedRow
 from poller.admin.changes import Base, Changes, Undo
 from poller.admin.editor import Applied
-from poller.admin.quarantine.records import every_row, records_of, settle, unlisting
+from poller.admin.quarantine.records import every_row, is_passed, records_of, settle, unlisting
 from poller.admin.quarantine.relisting import entry_of
 from poller.admin.refusals import Refused
 from poller.journal.quarantine.record import QuarantineRecord
@@ -151,7 +151,7 @@ class Unlist(_OfRows):
         """Raises: Refused, if the checkpoint has passed it; StoreError."""
         copy = on.operator.look()
         for id_, row in every_row(copy.state).items():
-            if id_ in self.ids and not _is_ahead(copy.state, row):
+            if id_ in self.ids and is_passed(copy.state, row):
                 raise Refused(
                     f"The checkpoint of {on.name!r} has passed the row {id_}: it waits, and is not read again. Nothing "
                     "was changed.",
@@ -160,7 +160,7 @@ class Unlist(_OfRows):
         return self, copy
 
     def _which(self, state: State) -> list[WaitingRow]:
-        return [row for id_, row in every_row(state).items() if id_ in self.ids and _is_ahead(state, row)]
+        return [row for id_, row in every_row(state).items() if id_ in self.ids and not is_passed(state, row)]
 
     def nothing(self, on: Changes, state: State) -> str | None:
         done = super().nothing(on, state)
@@ -179,16 +179,5 @@ class Unlist(_OfRows):
         """Their records say that they wait no longer."""
         if applied is None or applied.before is None:
             return ()
-        return settle(
-            records_of(on.poller, on.operator),
-            [row.id for row in self._which(applied.before.state)],
-            "superseded",
-            by=on.operator.by,
-            reason=on.operator.reason,
-            fencing_token=state.lease.fencing_token,
-            generation=state.checkpoint.generation,
-        )
-
-
-def _is_ahead(state: State, row: WaitingRow) -> bool:
-    return row.at is None and row.generation == state.checkpoint.generation
+        records, ids = records_of(on.poller, on.operator), [row.id for row in self._which(applied.before.state)]
+        return settle(records, ids, "superseded", state, by=on.operator)
