@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -19,6 +19,8 @@ from poller_cli.help import EVERY_COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pydantic import BaseModel
 
     from poller.app import App
     from poller.observability import Observer
@@ -91,6 +93,15 @@ class Session:
         from poller_cli.terminal.layout import is_terminal
 
         return self.json or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb"
+
+    def show(self, output: BaseModel, text: Callable[[], str], out: IO[str] | None = None) -> None:
+        """Print a result on stdout, or on `out`: as JSON, or its `text` for people."""
+        from poller_cli.terminal.printing import print_json
+
+        if self.json:
+            print_json(output, out)
+        else:
+            print(text())
 
     def app(self, observers: Sequence[Observer] = ()) -> App:
         """The configured application. Raises: ConfigError."""

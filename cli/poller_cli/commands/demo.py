@@ -38,17 +38,13 @@ def demo(
 
     Example: poller demo
     """
-    from poller_cli.terminal.printing import print_json
     from poller_cli.terminal.signals import stopped
 
     say = partial(_say, sys.stderr if session.json else sys.stdout)
     temporary = tempfile.TemporaryDirectory(prefix="poller-demo-", ignore_cleanup_errors=True)
     with stopped() as stop, temporary as folder:
         ok, output, table = (_poison if poison else _workers)(Path(folder), say, stop)
-    if session.json:
-        print_json(output)
-    else:
-        print(table)
+    session.show(output, lambda: table)
     return exits.DONE if ok else exits.FAILED
 
 
