@@ -7,9 +7,9 @@ needs; a handler that goes on after it is outlived: its lease is no longer renew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from poller.admin.change_result import ChangeOutput, CursorPlace, Stopped
 from poller.admin.changes import Change, Changes, Undo
@@ -119,6 +119,10 @@ class Resume(_Unfenced):
     def undo(self, state: State) -> Undo | None:
         """A pause can be made again; a halt cannot, nor a wait after a failed call."""
         return "pause" if state.control.paused else None
+
+
+Kind: TypeAlias = Literal["pause", "cancel", "resume"]
+CHANGES: Mapping[Kind, type[Change]] = {"pause": Pause, "cancel": Cancel, "resume": Resume}
 
 
 # --- waiting for the worker of a cancel ------------------------------------------------------------------------------

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from poller.admin.change_result import ChangedPart, ChangeOutput
 from poller.admin.changes import Change, Changes, Preview
 from poller.admin.effects import NOTHING
-from poller.admin.pausing import Cancel, Pause, Resume, Waiting, await_worker
+from poller.admin.pausing import Cancel, Kind, Pause, Resume, Waiting, await_worker
 from poller.admin.request import ChangeOptions
 from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
@@ -17,9 +16,6 @@ from poller.backfill.wired import Application
 from poller.errors import ConfigError
 from poller.model.document import State
 from poller.model.part_names import FINISHED
-
-Kind: TypeAlias = Literal["pause", "cancel", "resume"]
-
 
 _HANDLERS = (None, "none", "ended", "unknown", "running")
 """What became of a handler; of several the last in this order stands for all."""

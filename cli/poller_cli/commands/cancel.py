@@ -29,17 +29,6 @@ def cancel(
     process. When the handler has ended the worker gives the lease back, and the attempt does not count. If a handler
     ignores batch.lost, its lease is no longer renewed, and nothing that it does is committed.
     """
-    from poller.admin.changes import Changes
-    from poller.admin.pausing import Cancel, await_worker
-    from poller_cli.output.change_report import ChangeReport
+    from poller_cli.output.change_report import stop_or_resume
 
-    with session.app() as app:
-        named = app.named(name)
-        if named.documents:
-            from poller_cli.output.part_report import change_backfill
-
-            return change_backfill(session, app, named, consent, "cancel", wait=not no_wait)
-        report = ChangeReport(session, app, consent, name)
-        on = Changes(app.without_source(named), report.request)
-        output = report.made(on, Cancel())
-        return report.report(await_worker(on, output, wait=not no_wait, waiting=report.waiting))
+    return stop_or_resume(session, name, consent, "cancel", wait=not no_wait)

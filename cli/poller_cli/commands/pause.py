@@ -18,13 +18,6 @@ def pause(
 
     Example: poller pause orders --reason "migration of the warehouse"
     """
-    from poller.admin.pausing import Pause
-    from poller_cli.output.change_report import ChangeReport
+    from poller_cli.output.change_report import stop_or_resume
 
-    with session.app() as app:
-        named = app.named(name)
-        if named.documents:
-            from poller_cli.output.part_report import change_backfill
-
-            return change_backfill(session, app, named, consent, "pause")
-        return ChangeReport(session, app, consent, name).carry_out(app.without_source(named), Pause())
+    return stop_or_resume(session, name, consent, "pause")

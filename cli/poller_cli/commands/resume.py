@@ -17,13 +17,6 @@ def resume(
 
     Example: poller resume orders --reason "the customer exists now"
     """
-    from poller.admin.pausing import Resume
-    from poller_cli.output.change_report import ChangeReport
+    from poller_cli.output.change_report import stop_or_resume
 
-    with session.app() as app:
-        named = app.named(name)
-        if named.documents:
-            from poller_cli.output.part_report import change_backfill
-
-            return change_backfill(session, app, named, consent, "resume")
-        return ChangeReport(session, app, consent, name).carry_out(app.without_source(named), Resume())
+    return stop_or_resume(session, name, consent, "resume")

@@ -59,7 +59,7 @@ def screens(found: Sequence[PollerCheck], session: Session, *, verbose: bool = F
         checks = session.command("check", "-v")
         shown.append(_folded(f"{_named(well)} well ({checks} shows what was looked at)", hang=2))
     if len(found) > MANY:
-        words = {one.name: _verdict(one).partition(" ")[2] for one in found}
+        words = {one.name: _verdict(one) for one in found}
         shown.append(_folded(total(words), hang=2))
     return shown
 
@@ -77,10 +77,8 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _verdict(found: PollerCheck) -> str:
-    """Two words or more, for the whole."""
-    if found.errors:
-        return "is with errors"
-    return "is with warnings" if found.warnings else "is well"
+    """For the whole."""
+    return "with errors" if found.errors else "with warnings" if found.warnings else "well"
 
 
 def screen(found: PollerCheck, session: Session, *, verbose: bool = False) -> str:

@@ -87,10 +87,7 @@ def screens(looked: Survey, session: Session, *, verbose: bool = False) -> list[
     worst = min(shown, key=rank, default=None)
     if worst is not None and worst.severity != "well":
         ends.append(f"What to do: {session.command('status', worst.name)}")
-    return [
-        *blocks,
-        *(fitted(line, sys.stdout) for line in ["\n".join(ends)] if line),
-    ]
+    return [*blocks, *([fitted("\n".join(ends), sys.stdout)] if ends else [])]
 
 
 _HANG = 12
@@ -123,11 +120,11 @@ def _head(status: PollerStatus) -> str:
     )
 
 
-def _fitted(lines: _Lines, *, indent: str = "  ") -> list[str]:
+def _fitted(lines: _Lines) -> list[str]:
     """As lines of the terminal. What a row or an error holds must not steer it."""
     width = columns(sys.stdout)
-    texts = [printable(f"{name:<9} {text}", indent=indent) for name, text in lines]
-    return [part for text in texts for part in wrapped(text, width, hang=len(indent) + 10, statement="poller " in text)]
+    texts = [printable(f"{name:<9} {text}", indent="  ") for name, text in lines]
+    return [part for text in texts for part in wrapped(text, width, hang=_HANG, statement="poller " in text)]
 
 
 def _why(status: PollerStatus) -> _Lines:
@@ -275,7 +272,7 @@ def table(pollers: Sequence[PollerStatus], beneath: Mapping[str, Sequence[Backfi
         lines = [padded(_TABLE[:-1], widths, [column.head for column in _TABLE[:-1]])]
     for one, row in zip(shown, rows, strict=True):
         lines += _lines(one, row, widths, room, width)
-    return [*lines]
+    return lines
 
 
 def _names(names: Sequence[str], width: int | None) -> list[str]:
