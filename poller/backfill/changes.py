@@ -10,9 +10,10 @@ from poller.admin.changes import Change, Changes, Preview
 from poller.admin.effects import NOTHING
 from poller.admin.pausing import Cancel, Kind, Pause, Resume, Waiting, await_worker
 from poller.admin.request import ChangeOptions
+from poller.admin.wired import WiredApp
 from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
-from poller.backfill.wired import Application
+from poller.backfill.wired import LivePoller
 from poller.errors import ConfigError
 from poller.model.document import State
 from poller.model.part_names import FINISHED
@@ -52,7 +53,7 @@ class ResumePart(Resume):
 
 
 def pause(
-    app: Application, name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
+    app: WiredApp[LivePoller], name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
 ) -> ChangeOutput:
     """Pause a backfill by its name, with all its parts, or one part: no new batch of it starts, in no process.
 
@@ -65,7 +66,7 @@ def pause(
 
 
 def cancel(
-    app: Application,
+    app: WiredApp[LivePoller],
     name: str,
     *,
     reason: str | None = None,
@@ -80,14 +81,16 @@ def cancel(
 
 
 def resume(
-    app: Application, name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
+    app: WiredApp[LivePoller], name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
 ) -> ChangeOutput:
     """Take back the pause or halt of a backfill, or of one part. No worker takes it up: `notes` say which command does.
     Arguments and errors: as `pause`."""
     return _by_name(app, name, "resume", ChangeOptions(reason=reason, by=by, dry_run=dry_run, file=str(app.path)))
 
 
-def _by_name(app: Application, name: str, kind: Kind, request: ChangeOptions, *, wait: bool = True) -> ChangeOutput:
+def _by_name(
+    app: WiredApp[LivePoller], name: str, kind: Kind, request: ChangeOptions, *, wait: bool = True
+) -> ChangeOutput:
     backfills = Backfills(app)
     documents = backfills.named(name)
     if not documents:

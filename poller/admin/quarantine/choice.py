@@ -46,7 +46,7 @@ def check_choice(choice: Choice, poller: WiredPoller) -> None:
                 f"id: {shown(id_)} is neither the id of a row, 16 hexadecimal digits, nor how one begins.",
                 next_step=_which(poller.name),
             )
-    columns = ordering_columns(poller)
+    columns = poller.options.ordering_key or poller.source.describe().pk_columns
     for name, value in choice.key.items():
         clean(value, "key")
         if clean(name, "key") not in columns:
@@ -54,11 +54,6 @@ def check_choice(choice: Choice, poller: WiredPoller) -> None:
                 f"key: {shown(name)} is not a column of the ordering key of {poller.name!r}.",
                 next_step=f"Its columns: {', '.join(columns)}.",
             )
-
-
-def ordering_columns(poller: WiredPoller) -> tuple[str, ...]:
-    """The columns within whose values rows are handled in order."""
-    return poller.options.ordering_key or poller.source.describe().pk_columns
 
 
 def with_whole_ids(choice: Choice, state: State, records: RecordReader, *, name: str) -> Choice:
