@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -84,8 +83,9 @@ class Session:
 
     def command(self, *words: str) -> str:
         """A command line to copy."""
-        options = [] if self.config == DEFAULT_CONFIG else ["-c", str(self.config)]
-        return shlex.join(["poller", *options, *words])
+        from poller.admin.request import command_line
+
+        return command_line(str(self.config), *words)
 
     @property
     def plain(self) -> bool:

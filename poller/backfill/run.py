@@ -57,7 +57,7 @@ class BackfillRequest:
 
     def command(self, *words: str) -> str:
         """A command line to copy."""
-        return admin.ChangeOptions(file=self.file).command(*words)
+        return admin.command_line(self.file, *words)
 
 
 def backfill(

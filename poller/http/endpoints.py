@@ -211,14 +211,12 @@ class Endpoints:
 
     def change(self, call: AdmittedRequest) -> Answer:
         """Pause, resume, replay or discard, as a page of ours asks for it."""
-        if self.changes is None:
-            return _not_found(call.request)
+        assert self.changes is not None  # noqa: S101 - else there is no such route
         return self.changes(call.request, call.name)
 
     def tick(self, call: AdmittedRequest) -> Answer:
         """One tick now, or what came of the last one that was asked for."""
-        if self.changes is None:
-            return _not_found(call.request)
+        assert self.changes is not None  # noqa: S101 - else there is no such route
         if call.request.method != "POST":
             return self.changes.ticks.look(call.name)
         if not self.changes.allow(call.request):
@@ -278,7 +276,7 @@ def _sign_in() -> Answer:
     return sign_in_page(_CHALLENGE)
 
 
-def _not_found(request: Request, route: Route | None = None) -> Answer:
+def _not_found(request: Request, route: Route | None) -> Answer:
     if not _is_page(request, route):
         return refusal(404, "there is nothing here")
     from poller.http.page.pages import no_page

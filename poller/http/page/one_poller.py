@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from poller.http.page.charts import Charts, charts_of
-from poller.http.page.details import Details, FailedRow, ShownChange, ShownLease
+from poller.http.page.details import Details
 from poller.http.page.listing import Line, line_of
-from poller.http.page.words import PageWord, condition, number, seconds
+from poller.http.page.words import seconds
 from poller.model.when import moment
 
 
@@ -25,27 +25,19 @@ class ShownBound:
 
 @dataclass(frozen=True, slots=True)
 class PollerPage:
-    """The page. `known`: the store was read; without, only the health is shown. `complete`: the look at its health was.
-    `also`: what is so beside the worst. `token`: with which it
-    asks for changes; None if none are offered."""
+    """The page. `details`: what the store said; without, only the health is shown. `complete`: the look at its health
+    was. `also`: what is so beside the worst. `token`: with which it asks for changes; None if none are offered."""
 
     name: str
     at: str
     line: Line
-    condition: PageWord
     paused: bool
     halted: bool
     also: Sequence[str]
     complete: bool
     bound: ShownBound | None
-    known: bool
-    wrong: str | None
+    details: Details | None
     charts: Charts | None
-    lease: ShownLease | None
-    rows: Sequence[FailedRow]
-    waiting: str
-    more: int
-    changes: Sequence[ShownChange] | None
     token: str | None = field(default=None, repr=False)
     environment: str | None = None
 
@@ -67,29 +59,18 @@ def page_of(
     also = [one["sentence"] for one in part["conditions"][1:] if one["name"] != "idle"]
     if details is not None and details.wrong is not None and "unreadable" not in names:  # since that look
         also.append(details.wrong)
-    complete = part["pending"] is not None
+    bound = part["bound"]
     return PollerPage(
         name=part["name"],
         at=moment(now),
         line=line_of(part, computed_at),
-        condition=condition(part),
         paused=paused,
         halted=halted,
         also=also,
-        complete=complete,
-        bound=None if part["bound"] is None else _bound(part["bound"]),
-        known=details is not None,
-        wrong=None if details is None else details.wrong,
+        complete=part["pending"] is not None,
+        bound=None if bound is None else ShownBound(bound["kind"], seconds(bound["age_seconds"]), bound["held_by"]),
+        details=details,
         charts=charts_of(details.slots, now) if details is not None and read else None,
-        lease=None if details is None else details.lease,
-        rows=() if details is None else details.rows,
-        waiting=number(0 if details is None else details.waiting),
-        more=0 if details is None else details.waiting - len(details.rows),
-        changes=None if details is None else details.changes,
         token=token,
         environment=environment,
     )
-
-
-def _bound(part: Mapping[str, Any]) -> ShownBound:
-    return ShownBound(part["kind"], seconds(part["age_seconds"]), part["held_by"])
