@@ -244,3 +244,16 @@ def test_an_error_names_its_command_with_the_configuration(project: Project) -> 
     assert (mismatch.code, f"{option} rebind orders" in mismatch.err) == (4, True), mismatch.err
     project.environ["POLLER_CONFIG"] = str(config)
     assert "poller rebind orders" in project.run("peek", "orders").err
+
+
+def test_each_command_that_can_be_named_is_named_with_the_configuration(project: Project) -> None:
+    config = project.folder / "other.toml"
+    project.configure("orders")
+    project.insert(1)
+    (project.folder / "poller.toml").rename(config)
+    option = f"poller -c {config}"
+    assert project.run("-c", str(config), "run", "--once").code == 0
+    undo = project.run("-c", str(config), "undo", "orders", "--change", "ffff", "--yes")
+    assert f"{option} undo orders --list" in undo.err
+    reset = project.run("-c", str(config), "reset", "orders", "--to", "snapshot", "--yes")
+    assert f"{option} reset orders --to beginning" in reset.err
