@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from poller.app import App
     from poller.observability import Observer
     from poller.ports import Runtime
+    from poller_cli.terminal.progress import LiveProgress
 
 DEFAULT_CONFIG = Path("poller.toml")
 _NAMED = 10
@@ -93,6 +94,14 @@ class Session:
         from poller_cli.terminal.layout import is_terminal
 
         return self.json or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb"
+
+    def progress(self) -> LiveProgress | None:
+        """The lines of the pollers at work, if a person sees them."""
+        if self.plain:
+            return None
+        from poller_cli.terminal.progress import LiveProgress
+
+        return LiveProgress()
 
     def show(self, output: BaseModel, text: Callable[[], str], out: IO[str] | None = None) -> None:
         """Print a result on stdout, or on `out`: as JSON, or its `text` for people."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from poller.tick.result import TickResult
     from poller.worker import Ended, Mode, Replicas
     from poller_cli.output.events import EventPrinter
-    from poller_cli.terminal.progress import LiveProgress
 
 
 def run(
@@ -106,7 +105,7 @@ def run(
     )
     log_to_stderr(debug=session.debug, as_json=log_format == "json")
     in_hand = worker.BatchesInHand()
-    progress = None if log_format == "json" else _progress(session)
+    progress = None if log_format == "json" else session.progress()
     observers: list[Observer] = [in_hand, printer] if progress is None else [in_hand, printer, progress]
     signals = worker.stopped_by_signals(stop, in_hand, exit_code=exits.FAILED, form=form_of_signals())
     with (
@@ -225,12 +224,3 @@ def _served(app: App, address: str | None, token_file: Path | None, changes_key_
     with serve(app, address, token_file=token_file, changes_key_file=changes_key_file) as server:
         notice(f"Health is answered at {server.url}, the dashboard is {server.dashboard_url}")
         yield
-
-
-def _progress(session: Session) -> LiveProgress | None:
-    """The lines of the pollers at work, if a person sees them."""
-    if session.plain:
-        return None
-    from poller_cli.terminal.progress import LiveProgress
-
-    return LiveProgress()
