@@ -328,5 +328,6 @@ def _stacked(status: PollerStatus, row: Sequence[str], width: int) -> list[str]:
     facts += [f"last commit {last}" * (last != _NOTHING), owner]
     text = ", ".join(fact for fact in facts if fact)
     head = wrapped(f"{name}  {word}", width, hang=2)
-    head[-1] = head[-1].replace(word, coloured(word, state_word(status)[1], sys.stdout))
+    if head[-1].endswith(word):  # a state of several words may be on two lines
+        head[-1] = head[-1].removesuffix(word) + coloured(word, state_word(status)[1], sys.stdout)
     return [*head, *(wrapped(f"  {text}", width, hang=2) if text else ())]
