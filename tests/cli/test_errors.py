@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller_cli import main
+from poller_cli.terminal.printing import copyable
 from tests.cli.databases import configure
 from tests.cli.project import Ended, Project
 from tests.support.azurite import ACCOUNT, KEY, Azurite
@@ -257,3 +258,12 @@ def test_each_command_that_can_be_named_is_named_with_the_configuration(project:
     assert f"{option} undo orders --list" in undo.err
     reset = project.run("-c", str(config), "reset", "orders", "--to", "snapshot", "--yes")
     assert f"{option} reset orders --to beginning" in reset.err
+
+
+def test_no_command_that_reads_a_configuration_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poller_cli.terminal.printing._options", "-c other.toml ")
+    names = {name for group in main.PAGE.values() for line in group for name in line.split(", ")}
+
+    bare = {name for name in names if "other.toml" not in copyable(f"Run: poller {name} orders")}
+
+    assert bare == {"demo", "schema", "sink"}
