@@ -375,7 +375,7 @@ class Poller:
         from poller.admin.doctor import look_into
 
         with once.command():
-            return look_into(self, self.origin.folder).ask()
+            return look_into(self, self.origin.folder).ask(None)
 
     def pause(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
         """Let no new batch start, in no process; a batch in hand is finished and committed. Call it from any thread.

@@ -92,7 +92,7 @@ def look_into(
         seen, beside: as of `poller.admin.look.look`.
     """
 
-    def ask(silent: SourceUnavailable | None = None) -> list[Finding]:
+    def ask(silent: SourceUnavailable | None) -> list[Finding]:
         """`silent`: why the database is not asked."""
         with poller.alone():
             found, copy = _examined(poller, folder, silent)
@@ -105,7 +105,6 @@ def look_into(
     return Inquiry(
         database_of(poller),
         ask=ask,
-        spare=ask,
         unavailable=lambda found: any(one.severity == "error" for one in found),
         lives=lambda: gives_sign_of_life(poller),
     )

@@ -296,9 +296,6 @@ class Import(Change):
         return changed_source(on.source)(state)
 
     def notes(self, on: Changes, state: State) -> Sequence[str]:
-        return self._in_words(on)
-
-    def _in_words(self, on: Changes) -> list[str]:
         waiting = cast("SqlSource", on.poller.source).lag(self.cursor, cap=PENDING_CAP)
         return [
             f"From the {self.foreign.location}, poller {self.foreign.poller!r}.",
@@ -311,4 +308,4 @@ class Import(Change):
         lease = Lease(fencing_token=recovery.highest_token, released_at=on.operator.file.clock.now())
         effect, keep = of_first(on.poller.source, self.cursor), bool(recovery.highest_token)
         start = State(poller_name=on.name, lease=lease)
-        return Beginning(start, self.transition(on), self._in_words(on), effect, keep=keep)
+        return Beginning(start, self.transition(on), self.notes(on, start), effect, keep=keep)

@@ -36,11 +36,11 @@ def find_checkpoint(poller: WiredPoller, name: str | os.PathLike[str]) -> Return
     Raises: WrongArgument, if there is none or it holds no checkpoint; StoreUnavailable, StoreDenied.
     """
     name = clean(os.fspath(name) if isinstance(name, os.PathLike) else name, "FILE")
-    operator = operator_of(poller, KIND)
     body = _local(Path(name))
     if body is not None:
-        return _read(operator, body, location=f"file {name}", app=poller.app_name)
-    return find_backup(poller, name if name.startswith("backups/") else operator.backups + name, typed=name)
+        return read_checkpoint(poller, body, location=f"file {name}")
+    folder = "" if name.startswith("backups/") else operator_of(poller, KIND).backups
+    return find_backup(poller, folder + name, typed=name)
 
 
 def find_backup(poller: WiredPoller, backup: str, *, typed: str | None = None) -> ReturnPoint:
@@ -52,17 +52,14 @@ def find_backup(poller: WiredPoller, backup: str, *, typed: str | None = None) -
             f"There is neither a file {typed or backup} nor a backup of that name in the store.",
             next_step=_newest(operator),
         )
-    return _read(operator, found.body, location=f"backup {backup}", app=poller.app_name)
+    return read_checkpoint(poller, found.body, location=f"backup {backup}")
 
 
 def read_checkpoint(poller: WiredPoller, body: bytes, *, location: str) -> ReturnPoint:
     """The checkpoint in these bytes; `location`: where they come from, for people. Raises: WrongArgument."""
-    return _read(operator_of(poller, KIND), body, location=location, app=poller.app_name)
-
-
-def _read(operator: Operator, body: bytes, *, location: str, app: str) -> ReturnPoint:
+    now = operator_of(poller, KIND).file.clock.now()
     try:
-        return read_origin(body, location=location, app=app, now=operator.file.clock.now())
+        return read_origin(body, location=location, app=poller.app_name, now=now)
     except StateCorrupt as error:
         raise WrongArgument(
             error.message, next_step="Nothing was changed. Give an export, a backup or a whole state document."

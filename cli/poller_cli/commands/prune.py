@@ -65,7 +65,7 @@ def prune(
         output = prune_report.of_plan(name, app.app_name, plan)
         if not consent.dry_run and plan.rows:
             show_before(prune_report.screen(output), session, consent)
-            confirm(consent, name, "delete rows of the table of", production=None, typed=not plan.captured)
+            confirm(consent, name, "delete rows of the table of", typed=not plan.captured)
             output = prune_report.of_done(output, made.run())
     session.show(output, lambda: fitted(prune_report.screen(output), sys.stdout))
     return exits.DONE

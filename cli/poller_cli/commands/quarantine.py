@@ -103,7 +103,7 @@ def replay(
         if output.rows and not consent.dry_run:
             if report.shows:
                 print(quarantine_report.to_replay(output), file=sys.stderr if session.json else out, flush=True)
-            confirm(consent, name, "quarantine replay", production=None, typed=False)
+            confirm(consent, name, "quarantine replay", typed=False)
             agreed = Choice(ids=[row.id for row in output.rows])
             output = hand_over(poller, agreed, version, report.request)
     session.show(output, lambda: quarantine_report.replayed(output), out)

@@ -58,7 +58,7 @@ def recheck(
             shown = sys.stderr if session.json else out
             print(fitted(recheck_report.findings(output), shown), file=shown, flush=True)
         if found.rows and redeliver and not consent.dry_run:
-            confirm(consent, name, "redelivering", production=None)  # as a backfill: the checkpoint stays
+            confirm(consent, name, "redelivering")  # as a backfill: the checkpoint stays
             failure = _redeliver(poller, found, why)
             output = recheck_report.output(name, poller.app_name, found)
     if session.json:

@@ -110,7 +110,7 @@ class BackfillReport:
 
     def confirm(self, name: str) -> None:
         """Ask, unless it was agreed to beforehand. Raises: Refused."""
-        confirm(self._consent, name, "backfill", production=None)
+        confirm(self._consent, name, "backfill")
         if self._json:
             self._out = claim_stdout()  # from here on the handler may print
 

@@ -39,7 +39,7 @@ def change_backfill(
             elif shows and not consent.dry_run:
                 print(printable(preview.nothing), file=out, flush=True)
     if not consent.dry_run:
-        confirm(consent, named.name, kind, production=None, typed=False)  # a pause or a resume
+        confirm(consent, named.name, kind, typed=False)  # a pause or a resume
 
     def changed(output: ChangeOutput) -> None:
         """At once: the next may fail."""

@@ -45,7 +45,7 @@ def show_before(text: str, session: Session, consent: Consent) -> None:
         print(fitted(text, stream), file=stream, flush=True)
 
 
-def confirm(consent: Consent, name: str, kind: str, *, production: str | None, typed: bool = True) -> None:
+def confirm(consent: Consent, name: str, kind: str, *, production: str | None = None, typed: bool = True) -> None:
     """Return when the operator agreed to `kind` of the poller `name`.
 
     `production`: the configuration file that says so, if `--yes` needs a reason; else None. `typed`: whether
