@@ -249,7 +249,7 @@ def with_document(status: S, copy: Copy, poller: WiredPoller, facts: PollerFacts
             ),
             "attempts": facts.attempts,
             "last_error": state.delivery.last_error,
-            "failing": failing(state, poller.options, facts.now, aside_due=facts.aside_due),
+            "failing": failing(state, poller.options, facts),
         }
     )
     found._seen_at = facts.now
