@@ -247,7 +247,7 @@ def test_an_error_names_its_command_with_the_configuration(project: Project) -> 
     assert "poller rebind orders" in project.run("peek", "orders").err
 
 
-def test_each_command_that_can_be_named_is_named_with_the_configuration(project: Project) -> None:
+def test_an_undo_and_a_reset_are_named_with_the_configuration(project: Project) -> None:
     config = project.folder / "other.toml"
     project.configure("orders")
     project.insert(1)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from poller_cli.commands.options import Recorded
+from poller_cli.commands.pause import stop_or_resume
 from poller_cli.session import NamedArgument, Session
 
 NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Do not wait to see whether the handler has stopped.")]
@@ -29,6 +30,4 @@ def cancel(
     process. When the handler has ended the worker gives the lease back, and the attempt does not count. If a handler
     ignores batch.lost, its lease is no longer renewed, and nothing that it does is committed.
     """
-    from poller_cli.output.change_report import stop_or_resume
-
     return stop_or_resume(session, name, consent, "cancel", wait=not no_wait)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from poller_cli.commands.options import Recorded
+from poller_cli.commands.pause import stop_or_resume
 from poller_cli.session import NamedArgument, Session
 
 
@@ -17,6 +18,4 @@ def resume(
 
     Example: poller resume orders --reason "the customer exists now"
     """
-    from poller_cli.output.change_report import stop_or_resume
-
     return stop_or_resume(session, name, consent, "resume")

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 from poller.admin.change_result import ChangeOutput
 from poller.admin.changes import Change, Changes, Preview
-from poller.admin.pausing import CHANGES, Kind, await_worker
+from poller.admin.pausing import await_worker
 from poller.model.escape import escape_lines
 from poller.model.when import span
 from poller_cli import exits
@@ -148,18 +148,6 @@ class ChangeReport:
             case _:
                 return []
         return [("handler", said)]
-
-
-def stop_or_resume(session: Session, name: str, consent: Consent, kind: Kind, *, wait: bool = True) -> int:
-    """Pause, cancel or resume a poller, or a backfill by its name. `wait`: as of `ChangeReport.carry_out_on`."""
-    with session.app() as app:
-        named = app.named(name)
-        if named.documents:
-            from poller_cli.output.part_report import change_backfill
-
-            return change_backfill(session, app, named, consent, kind, wait=wait)
-        report = ChangeReport(session, app, consent, name)
-        return report.carry_out_on(Changes(app.without_source(named), report.request), CHANGES[kind](), wait=wait)
 
 
 def _line(name: str, text: str, stream: IO[str]) -> str:
