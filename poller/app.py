@@ -320,8 +320,7 @@ class App:
             looks = [
                 look_into(
                     one,
-                    load_handler=partial(_handler, one),
-                    folder=one.origin.folder,
+                    one.origin.folder,
                     table=partial(hourly_prune.findings, self, one.name, self._environ),
                     seen=seen,
                     beside=beside,
@@ -372,10 +371,6 @@ class App:
             poller.close()
         if self._store is not None:
             self._store.close()
-
-
-def _handler(poller: Poller) -> object:
-    return poller.handler
 
 
 def _each(names: str | Sequence[str] | None) -> Sequence[str]:

@@ -36,9 +36,8 @@ from poller.tick.result import TickResult
 from poller.tick.runner import Runner
 
 if TYPE_CHECKING:
-    from poller.admin.change import Change, Preview
     from poller.admin.change_result import ChangeOutput
-    from poller.admin.changes import Changes
+    from poller.admin.changes import Change, Changes, Preview
     from poller.admin.history import HistoryOutput
     from poller.admin.peek import Peek
     from poller.admin.quarantine.waiting import WaitingRows
@@ -376,7 +375,7 @@ class Poller:
         from poller.admin.doctor import look_into
 
         with once.command():
-            return look_into(self, load_handler=lambda: self.handler, folder=self.origin.folder).ask()
+            return look_into(self, self.origin.folder).ask(None)
 
     def pause(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
         """Let no new batch start, in no process; a batch in hand is finished and committed. Call it from any thread.

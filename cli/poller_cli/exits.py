@@ -29,17 +29,13 @@ PRECEDENCE = (MISMATCH, USAGE, FAILED, REFUSED, DONE)
 """The first of these that occurred is what the command ends with."""
 
 _OUTCOMES = {"idle": DONE, "delivered": DONE, "held_elsewhere": DONE, "paused": REFUSED}
+"""The codes for a tick's outcomes; others have failed."""
 
 
 def worst(codes: Iterable[int]) -> int:
     """The one code for several pollers; 0 for none. A code outside the table counts as a failure."""
     occurred = {code if code in PRECEDENCE else FAILED for code in codes}
     return next((code for code in PRECEDENCE if code in occurred), DONE)
-
-
-def of_outcome(outcome: str) -> int:
-    """The code for a tick's outcome."""
-    return _OUTCOMES.get(outcome, FAILED)
 
 
 def of_error(error: BaseException | None) -> int:
@@ -90,5 +86,5 @@ def of_end(end: Ended[Any]) -> int:
     if end.exception is not None:
         return of_error(end.exception)
     if end.outcome is not None:
-        return of_outcome(end.outcome)
+        return _OUTCOMES.get(end.outcome, FAILED)
     return DONE if end.ok else FAILED

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -42,7 +43,7 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong command line that is of no parameter; it has no public name."""
 
 
-class Commands(MutableMapping[str, Any]):
+class Commands(UserDict[str, Any]):
     """The commands of the program by name; each is made when it is first asked for.
 
     Args:
@@ -53,30 +54,16 @@ class Commands(MutableMapping[str, Any]):
     def __init__(
         self, groups: Mapping[str, Mapping[str, str]], *, make: Callable[[str], Any], hidden: Iterable[str] = ()
     ) -> None:
+        super().__init__()
         self.groups = groups
         self.about = {name: text for group in groups.values() for line, text in group.items() for name in _names(line)}
-        self._made: dict[str, Any] = dict.fromkeys((*self.about, *hidden))
+        self.data = dict.fromkeys((*self.about, *hidden))
         self._make = make
 
     def __getitem__(self, name: str) -> Any:
-        if self._made[name] is None:
-            self._made[name] = self._make(name)
-        return self._made[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._made[name] = value
-
-    def __delitem__(self, name: str) -> None:
-        del self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._made
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
+        if self.data[name] is None:
+            self.data[name] = self._make(name)
+        return self.data[name]
 
 
 def _names(line: str) -> list[str]:

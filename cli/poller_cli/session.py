@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -20,9 +19,12 @@ from poller_cli.help import EVERY_COMMAND
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pydantic import BaseModel
+
     from poller.app import App
     from poller.observability import Observer
     from poller.ports import Runtime
+    from poller_cli.terminal.progress import LiveProgress
 
 DEFAULT_CONFIG = Path("poller.toml")
 _NAMED = 10
@@ -82,8 +84,9 @@ class Session:
 
     def command(self, *words: str) -> str:
         """A command line to copy."""
-        options = [] if self.config == DEFAULT_CONFIG else ["-c", str(self.config)]
-        return shlex.join(["poller", *options, *words])
+        from poller.admin.request import command_line
+
+        return command_line(str(self.config), *words)
 
     @property
     def plain(self) -> bool:
@@ -91,6 +94,23 @@ class Session:
         from poller_cli.terminal.layout import is_terminal
 
         return self.json or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb"
+
+    def progress(self) -> LiveProgress | None:
+        """The lines of the pollers at work, if a person sees them."""
+        if self.plain:
+            return None
+        from poller_cli.terminal.progress import LiveProgress
+
+        return LiveProgress()
+
+    def show(self, output: BaseModel, text: Callable[[], str], out: IO[str] | None = None) -> None:
+        """Print a result on stdout, or on `out`: as JSON, or its `text` for people."""
+        from poller_cli.terminal.printing import print_json
+
+        if self.json:
+            print_json(output, out)
+        else:
+            print(text())
 
     def app(self, observers: Sequence[Observer] = ()) -> App:
         """The configured application. Raises: ConfigError."""

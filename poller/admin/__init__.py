@@ -8,8 +8,8 @@ on, `peek` at its next rows, `history` at its audit trail, and `export` at its c
 a poller.
 
 `changes` is how every change is made: a preview, what refuses it, agreement, the write, and a result. A `request`
-says how it is asked for, a `conversation` shows it and asks, and a `change_result` is what was done. The changes are
-`plans` (pause, resume, the resets to a place), `rebind`, `restore`, `clone` and `import_azure_functions_db`.
+says how it is asked for, and a `change_result` is what was done. The changes are in `pausing` (pause, cancel, resume),
+`resets`, `rebind`, `restore`, `clone`, `undo`, `quarantine` and `import_azure_functions_db`.
 
 Beneath them `editor` writes: a backup first, one compare-and-swap, an audit record; `recovery` does so where no
 document can be read. `effects` says what a moved checkpoint does to rows, `cursors` whether a cursor fits a source,
@@ -26,9 +26,8 @@ from poller.doors import door
 
 if TYPE_CHECKING:
     from poller.admin.capture import TableCapture
-    from poller.admin.change import Change, Preview
     from poller.admin.change_result import ChangeOutput
-    from poller.admin.changes import Changes
+    from poller.admin.changes import Change, Changes, Preview
     from poller.admin.clone import clone_checkpoint
     from poller.admin.doctor import Checked
     from poller.admin.editor import Applied, Operator
@@ -89,7 +88,7 @@ __all__ = [
 _HOMES = {
     "Applied": "editor",
     "Cancel": "pausing",
-    "Change": "change",
+    "Change": "changes",
     "ChangeOptions": "request",
     "ChangeOutput": "change_result",
     "Changes": "changes",
@@ -102,7 +101,7 @@ _HOMES = {
     "Peek": "peek",
     "PollerHealth": "health",
     "PollerStatus": "status",
-    "Preview": "change",
+    "Preview": "changes",
     "QuarantineOutput": "quarantine.listing",
     "QuarantineReplayOutput": "quarantine.replay",
     "Rebind": "rebind",

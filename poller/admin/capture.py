@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from poller.admin.own_connection import connected, url_of
 from poller.databases import capture as common
@@ -20,6 +20,8 @@ from poller.sources.connection import read_url
 if TYPE_CHECKING:
     from poller.config import PollerConfig
     from poller.ports import Runtime
+
+_T = TypeVar("_T")
 
 
 class TableCapture:
@@ -82,23 +84,11 @@ class TableCapture:
     def install(self) -> CapturePlan:
         """Install, or install again after the table was changed. Raises: Refusal, SourceError; nothing was installed
         then."""
-        with self._open() as capture:
-            for _ in self._tries():
-                try:
-                    return capture.install()
-                except Busy:
-                    continue
-        raise self._busy("installed")
+        return self._tried("installed", lambda capture: capture.install())
 
     def remove(self, *, changes: bool) -> Removed:
         """Drop the triggers; with `changes` also the change table and what it holds. Raises: as `install`."""
-        with self._open() as capture:
-            for _ in self._tries():
-                try:
-                    return capture.remove(changes=changes)
-                except Busy:
-                    continue
-        raise self._busy("removed")
+        return self._tried("removed", lambda capture: capture.remove(changes=changes))
 
     def verify(self, most: int) -> Chain:
         """The proof of the newest `most` changes against the table. Raises: Refusal, SourceError."""
@@ -109,14 +99,15 @@ class TableCapture:
             chain.finish(record.rows)
         return chain
 
-    def _tries(self) -> Iterator[None]:
-        for attempt in range(common.TRIES):
-            if attempt:
-                self._runtime.sleep(self._runtime.jitter(0.5, 1.5) * common.PAUSE_SECONDS)
-            yield
-
-    def _busy(self, done: str) -> CaptureRefusal:
-        return CaptureRefusal(
+    def _tried(self, done: str, change: Callable[[common.Capture], _T]) -> _T:
+        """What `change` returns once no transaction holds the table. Raises: Refusal, SourceError."""
+        with self._open() as capture:
+            for attempt in range(common.TRIES):
+                if attempt:
+                    self._runtime.sleep(self._runtime.jitter(0.5, 1.5) * common.PAUSE_SECONDS)
+                with suppress(Busy):
+                    return change(capture)
+        raise CaptureRefusal(
             f"{self._wanted.table}: transactions that are open held the table, {common.TRIES} times for "
             f"at most {common.LOCK_SECONDS} s each; nothing was {done}.",
             next_step="Run the command again when they have ended.",

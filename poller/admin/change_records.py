@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from poller.admin.change import Change, Changing, Undo
+from poller.admin.changes import Change, Changes, Undo
 from poller.admin.editor import Operator
 from poller.errors import StateCorrupt
 from poller.model.changes import summary
@@ -210,7 +210,7 @@ class Undoing(Change):
 
     kind = "undo"
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         last = state.control.last_change
         if last is not None and last.undid == self.undid:
             return f"{last.by} has taken it back already."
@@ -219,5 +219,5 @@ class Undoing(Change):
             return "It was taken back already."
         return super().nothing(on, state)
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         return [self.said, *super().notes(on, state)]

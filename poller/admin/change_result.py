@@ -43,9 +43,7 @@ class FieldDifferenceOutput(ResultModel):
 
 
 Stopped: TypeAlias = Literal["none", "ended", "running", "unknown"]
-"""What became of a handler that was cancelled. "none": no worker held the lease. "ended": its worker has given the
-lease back. "running": it goes on after the time in which a worker stops its handler; its lease is no longer renewed,
-and nothing that it does is committed. "unknown": it was not waited for, or the store could not be read."""
+"""What became of a handler that was cancelled (`ChangeOutput.handler`)."""
 
 
 class ChangedPart(ResultModel):

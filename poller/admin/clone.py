@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from poller.admin.change import Base, Beginning, Change, Changing
 from poller.admin.change_result import ChangeOutput
-from poller.admin.changes import Changes, there_or_first
+from poller.admin.changes import Base, Beginning, Change, Changes, there_or_first
 from poller.admin.cursors import is_foreign, located
 from poller.admin.effects import Effect, measure
 from poller.admin.recovery import Recovery
@@ -53,19 +52,19 @@ class Clone(Change):
 
     kind = KIND
 
-    def looked(self, on: Changing) -> tuple[Clone, Base]:
+    def looked(self, on: Changes) -> tuple[Clone, Base]:
         """Raises: Refused (there is a checkpoint already, or a backfill's), StateCorrupt, StoreError."""
         if self.new is None and self._replaces_backfill(on):
             raise Refused(f"{on.name} is a backfill's name; nothing was changed.", next_step="Name another.")
         return self, there_or_first(on, overwrite=self.overwrite)
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         def cloned(state: State, record: Record, now: datetime) -> State:
             return clone(state, self.origin, change=record, now=now)
 
         return cloned
 
-    def effect(self, on: Changing, state: State) -> Effect:
+    def effect(self, on: Changes, state: State) -> Effect:
         """Counted in whichever configured source the checkpoint belongs to."""
         sources = [one.source for one in (self.new, self.poller) if one is not None]
         source = next((one for one in sources if not is_foreign(self.origin, self._described(one))), None)
@@ -77,10 +76,10 @@ class Clone(Change):
         """A checkpoint that describes no source is known by its fingerprint, for which the server is asked."""
         return source.describe() if self.origin.source else located(source)
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         return self._notes(on, replacing=True)
 
-    def _notes(self, on: Changing, *, replacing: bool) -> list[str]:
+    def _notes(self, on: Changes, *, replacing: bool) -> list[str]:
         name, notes = on.name, [f"It begins where {self.poller.name} stands."]
         notes += left_waiting(self.poller.name, self.origin)
         if self.new is None:
@@ -91,7 +90,7 @@ class Clone(Change):
             notes.append(f"{name} is configured with another source; before it runs: poller rebind {name}")
         return notes
 
-    def begin(self, on: Changing, recovery: Recovery) -> Beginning:
+    def begin(self, on: Changes, recovery: Recovery) -> Beginning:
         """A new document; one that was deleted goes on above its old fencing token."""
         lease = Lease(fencing_token=recovery.highest_token, released_at=on.operator.file.clock.now())
         start, notes = State(poller_name=on.name, lease=lease), self._notes(on, replacing=False)
@@ -104,7 +103,7 @@ class Clone(Change):
         written = WrittenConfig.read(self.file, os.environ).table("pollers")
         return redact(tables(f"pollers.{name}", written[self.poller.name]))
 
-    def _replaces_backfill(self, on: Changing) -> bool:
+    def _replaces_backfill(self, on: Changes) -> bool:
         """True if the name is that of a backfill, or of one of its parts."""
         prefix = f"state/{on.operator.file.app_name}/"
         found = on.operator.store.names(f"{prefix}{on.name}-")

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import cast
 
 from poller.admin.refusals import WrongArgument
 from poller.errors import FieldDifference, FingerprintMismatch, SourceError, SourceUnavailable
+from poller.model.checkpoint_file import CheckpointExport
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import SourceDescription, differences
 from poller.ports import InspectableSource, Source
 from poller.tick.preflight import put_back
-
-
-class Belonging(Protocol):
-    """What names the source that it belongs to: a state document, or an export."""
-
-    @property
-    def source_fingerprint(self) -> str: ...
-    @property
-    def source(self) -> dict[str, Any] | None: ...
 
 
 def located(source: Source) -> SourceDescription:
@@ -33,7 +25,7 @@ def located(source: Source) -> SourceDescription:
     return source.describe()
 
 
-def is_foreign(state: Belonging, source: SourceDescription) -> bool:
+def is_foreign(state: State | CheckpointExport, source: SourceDescription) -> bool:
     """True if a checkpoint is known to belong to another source than this one."""
     return not source.belongs(state.source_fingerprint, state.source)
 

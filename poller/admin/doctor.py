@@ -67,36 +67,54 @@ class Checked:
     refused: PollerError | None = None
 
 
-def examine(
-    poller: WiredPoller,
-    *,
-    load_handler: Callable[[], object],
+class PollerWithHandler(WiredPoller, Protocol):
+    """A poller with a handler; `poller.Poller` is one."""
+
+    @property
+    def handler(self) -> object:
+        """The configured one, which is imported when it is first asked for. Raises: ConfigError."""
+
+
+def look_into(
+    poller: PollerWithHandler,
     folder: Path,
+    *,
     table: Callable[[], list[Finding]] = list,
-    silent: SourceUnavailable | None = None,
     seen: dict[str, PollerMemory] | None = None,
     beside: str | None = None,
-) -> list[Finding]:
-    """Everything about one poller. Raises nothing that is a PollerError.
+) -> Inquiry[list[Finding]]:
+    """Everything about one poller, to be asked beside looks at others; raises then nothing that is a PollerError but
+    LeaseHeld.
 
     Args:
-        load_handler: imports the configured handler. folder: where `host.json` stands, if there is one.
+        folder: where `host.json` stands, if there is one.
         table: what else is to be said of its table; asked if no error was found.
-        silent: why the database is not asked. seen, beside: as of `poller.admin.look.look`.
+        seen, beside: as of `poller.admin.look.look`.
     """
-    found, copy = _examined(poller, load_handler, folder, silent)
-    explained = any(one.severity == "error" for one in found)
-    if not explained and silent is None:
-        found += table()
-    status = look(poller, silent=silent, seen=seen, beside=beside, copy=copy)
-    return [*found, _delivery(status, explained=explained)]
+
+    def ask(silent: SourceUnavailable | None) -> list[Finding]:
+        """`silent`: why the database is not asked."""
+        with poller.alone():
+            found, copy = _examined(poller, folder, silent)
+            explained = any(one.severity == "error" for one in found)
+            if not explained and silent is None:
+                found += table()
+            status = look(poller, silent=silent, seen=seen, beside=beside, copy=copy)
+            return [*found, _delivery(status, explained=explained)]
+
+    return Inquiry(
+        database_of(poller),
+        ask=ask,
+        unavailable=lambda found: any(one.severity == "error" for one in found),
+        lives=lambda: gives_sign_of_life(poller),
+    )
 
 
 def _examined(
-    poller: WiredPoller, load_handler: Callable[[], object], folder: Path, silent: SourceUnavailable | None
+    poller: PollerWithHandler, folder: Path, silent: SourceUnavailable | None
 ) -> tuple[list[Finding], Copy | None]:
-    """And the document, if there is one that can be read."""
-    relay, findings = _handler(poller, load_handler)
+    """What its own looks find, and the document, if there is one that can be read."""
+    relay, findings = _handler(poller)
     findings += [*_timing(poller), *_host(poller, folder)]
     copy, store_offset = _storage(poller, findings)
     after = None if copy is None else copy.state.checkpoint.cursor
@@ -118,38 +136,6 @@ def _examined(
     return findings, copy
 
 
-def look_into(
-    poller: WiredPoller,
-    *,
-    load_handler: Callable[[], object],
-    folder: Path,
-    table: Callable[[], list[Finding]] = list,
-    seen: dict[str, PollerMemory] | None = None,
-    beside: str | None = None,
-) -> Inquiry[list[Finding]]:
-    """The same, to be taken beside looks at other pollers. Raises (when taken): LeaseHeld."""
-
-    def ask(silent: SourceUnavailable | None = None) -> list[Finding]:
-        with poller.alone():
-            return examine(
-                poller,
-                load_handler=load_handler,
-                folder=folder,
-                table=table,
-                silent=silent,
-                seen=seen,
-                beside=beside,
-            )
-
-    return Inquiry(
-        database_of(poller),
-        ask=ask,
-        spare=ask,
-        unavailable=lambda found: any(one.severity == "error" for one in found),
-        lives=lambda: gives_sign_of_life(poller),
-    )
-
-
 def _of(refused: PollerError, check: str) -> Finding:
     return error(check, refused.message, refused.next_step)
 
@@ -157,14 +143,14 @@ def _of(refused: PollerError, check: str) -> Finding:
 # --- what needs no connection --------------------------------------------------------------------------------------
 
 
-def _handler(poller: WiredPoller, load_handler: Callable[[], object]) -> tuple[Relay[Any] | None, list[Finding]]:
+def _handler(poller: PollerWithHandler) -> tuple[Relay[Any] | None, list[Finding]]:
     """What is said of it; and the relay, if it is one whose target can be used."""
     if poller.options.handler is None:
         return None, [
             warn("handler", "None is configured: poller run and Functions need one.", 'handler = "handlers:handle"')
         ]
     try:
-        made = load_handler()
+        made = poller.handler
     except PollerError as refused:
         return None, [_of(refused, "handler")]
     if relay_name(poller.options.handler) is None or not isinstance(made, Relay):

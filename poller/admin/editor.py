@@ -194,7 +194,7 @@ class Operator:
                 if review is not None:
                     review(copy)
                 kept = self.back_up(copy.body) if backup else None
-                self._copy_previous(copy)
+                self.copy_to_trail(copy.state.control.last_change)  # ours pushes it out of the document
                 wanted = freeing(transition) if self.busy(copy) is None else not_freeing(transition)
                 try:
                     write = self.recorded(kind, wanted, identity, {"backup": kept, **facts(copy.state)})
@@ -225,7 +225,7 @@ class Operator:
                 return Applied(before=copy, after=after, change=made, backup=kept, losses=losses)
         finally:
             if losses >= LOSSES_BEFORE_REQUEST:
-                self._withdraw()
+                self._write_request({})  # withdrawn
 
     def _outrun(self, losses: int) -> WriteConflict:
         return WriteConflict(
@@ -265,11 +265,6 @@ class Operator:
             else:
                 return name
 
-    def _copy_previous(self, copy: Copy) -> None:
-        """The change that ours will push out of the document must be in the trail first. Best effort."""
-        if copy.state.control.last_change is not None:
-            self.copy_to_trail(copy.state.control.last_change)
-
     def copy_to_trail(self, change: OperatorChange | None) -> None:
         """Copy a change to the audit trail. Best effort: the document keeps it until that is done."""
         self.audit.copy(change)
@@ -282,9 +277,6 @@ class Operator:
         far away, and another operator may have taken the turn."""
         request = {"id": self._runtime.new_id(), "kind": kind, "by": self.by, "at": stamp(self.file.clock.now())}
         self._write_request(request)
-
-    def _withdraw(self) -> None:
-        self._write_request({})
 
     def _write_request(self, request: dict[str, Any]) -> None:
         """Best effort: without it the operator only has to try more often."""

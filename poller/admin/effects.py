@@ -4,7 +4,9 @@ cap and within the source's `query_timeout`; where it cannot be counted, the wor
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
 from pydantic import ConfigDict, Field
 
@@ -14,6 +16,8 @@ from poller.errors import SourceError
 from poller.model.cursor import Cursor
 from poller.model.result import ResultModel
 from poller.ports import Bound, InspectableSource, Source
+
+_T = TypeVar("_T")
 
 BACK, SAME, FORWARD = -1, 0, 1
 UNCOUNTED = "the source does not count rows"
@@ -78,31 +82,40 @@ def measure(source: Source, before: Cursor | None, after: Cursor | None, *, fore
         return NOTHING
     if foreign:
         return uncounted("the checkpoint belongs to another source", way)
-    if not isinstance(source, InspectableSource):  # nor is its order known
-        return uncounted(UNCOUNTED, BACK if after is None else None)
-    try:
+
+    def asked(source: InspectableSource) -> Effect:
         # Both ways, whatever the texts say: the database knows its order, and the wrong way round is an empty range.
         again, capped = counted(lambda cap: source.count_between(after, before, cap=cap))
         ahead, many = counted(lambda cap: source.count_between(before, after, cap=cap))
         risky = way != BACK and not again  # rows that wait there already do not say that no more will come
         open_ended = risky and not _below(source.bound(), after)
         return Effect(redelivered=again, skipped=ahead, capped=capped or many, open_ended=open_ended)
-    except SourceError as error:
-        return uncounted(error.message.rstrip("."), way)
-    except OverflowError:
-        return uncounted("a value is out of the column's range", way)
+
+    if not isinstance(source, InspectableSource):  # nor is its order known
+        way = BACK if after is None else None
+    found = _asked(source, asked)
+    return uncounted(found, way) if isinstance(found, str) else found
 
 
 def of_first(source: Source, after: Cursor | None) -> Effect:
     """What a poller's first checkpoint does: what stands up to it was delivered elsewhere, but what is yet to appear
     there never will be. Raises nothing."""
-    if not isinstance(source, InspectableSource):
-        return uncounted(UNCOUNTED, None)
-    try:
-        bound = source.bound()
-    except SourceError as error:
-        return uncounted(error.message.rstrip("."), None)
+    bound = _asked(source, lambda asked: asked.bound())
+    if isinstance(bound, str):
+        return uncounted(bound, None)
     return Effect(open_ended=bound.value is not None and not _below(bound, after))
+
+
+def _asked(source: Source, question: Callable[[InspectableSource], _T]) -> _T | str:
+    """What a source answers; or why it does not."""
+    if not isinstance(source, InspectableSource):
+        return UNCOUNTED
+    try:
+        return question(source)
+    except SourceError as error:
+        return error.message.rstrip(".")
+    except OverflowError:
+        return "a value is out of the column's range"
 
 
 def direction(before: Cursor | None, after: Cursor | None) -> int | None:
@@ -166,11 +179,5 @@ def uncounted(why: str, way: int | None) -> Effect:
 
 def rows_up_to(source: Source, cursor: Cursor | None) -> str:
     """The number of rows up to a cursor, for people. Raises nothing."""
-    if not isinstance(source, InspectableSource):
-        return f"rows (not counted: {UNCOUNTED})"
-    try:
-        return rows_of(*counted(lambda cap: source.count_between(None, cursor, cap=cap)))
-    except SourceError as error:
-        return f"rows (not counted: {error.message.rstrip('.')})"
-    except OverflowError:
-        return "rows (not counted: a value is out of the column's range)"
+    found = _asked(source, lambda asked: counted(lambda cap: asked.count_between(None, cursor, cap=cap)))
+    return f"rows (not counted: {found})" if isinstance(found, str) else rows_of(*found)

@@ -114,19 +114,15 @@ def facts_of(name: str, copy: Copy, poller: WiredPoller, now: datetime) -> Polle
 
 def with_page(facts: PollerFacts, page: Page, row: Cursor | None) -> PollerFacts:
     """With what a page of one row says. `row`: the one that fails, if that is known."""
-    bound, key = page.bound, {} if row is None else row.tiebreaker or {}
+    key = {} if row is None else row.tiebreaker or {}
     readable = len(page.rows) > 0
     parts = tuple(f"{name}={value}" for name, value in key.items())
     uncounted = readable and not facts.pending
     return replace(
-        facts,
+        _with_bound(facts, page.bound),
         readable=readable,
         pending=1 if uncounted else facts.pending,
         capped=uncounted or facts.capped,
-        distance=0.0 if is_held(bound) else bound.age_seconds or 0.0,
-        held_by=bound.held_by,
-        clock_back=bound.clock_back,
-        below_checkpoint=bound.below_checkpoint,
         row=", ".join(parts) or None,
         row_key=parts,
         searching=facts.searching and row is None,
@@ -148,11 +144,14 @@ def after_tick(poller: WiredPoller, copy: Copy | None, ended_with: TickResult | 
         capped=pending >= PENDING_CAP,
         age=ended_with.lag_seconds if pending else None,
     )
-    if bound is None:
-        return facts
+    return facts if bound is None else _with_bound(facts, bound)
+
+
+def _with_bound(facts: PollerFacts, bound: Bound) -> PollerFacts:
+    """With what a bound says."""
     return replace(
         facts,
-        distance=0.0 if is_held(bound) else bound.age_seconds or 0.0,
+        distance=0.0 if _is_held(bound) else bound.age_seconds or 0.0,
         held_by=bound.held_by,
         clock_back=bound.clock_back,
         below_checkpoint=bound.below_checkpoint,
@@ -191,7 +190,7 @@ def retry_at(state: State, options: PollerOptions, now: datetime) -> datetime | 
     return backoff.waits_until(state, now, options.limits.backoff)
 
 
-def is_held(bound: Bound) -> bool:
+def _is_held(bound: Bound) -> bool:
     """True if a transaction or a clock holds a bound back, so that its age is not its usual one."""
     return bound.held_by is not None or bound.clock_went_back or (bound.value is None and bound.kind != "none")
 

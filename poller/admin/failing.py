@@ -12,6 +12,7 @@ from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow, Window
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
+from poller.model.view import PollerFacts
 
 
 class FailingOutput(ResultModel):
@@ -37,18 +38,18 @@ class FailingOutput(ResultModel):
     """The number of those set aside that may be tried now: work for a worker, beside `pending`."""
 
 
-def failing(state: State, options: PollerOptions, now: datetime, *, aside_due: int) -> FailingOutput:
-    """What a document says of failing rows at this moment of the store's clock."""
+def failing(state: State, options: PollerOptions, facts: PollerFacts) -> FailingOutput:
+    """What a document says of failing rows; `facts` are what it says too."""
     listed, search = aside.after_reset(state), window.standing(state)
     return FailingOutput(
-        failures=backoff.failures_of(state),
-        retry_at=backoff.waits_until(state, now, options.limits.backoff),
+        failures=facts.failures,
+        retry_at=backoff.waits_until(state, facts.now, options.limits.backoff),
         searched_up_to=None if search is None else _searched(search, state.checkpoint.cursor),
-        aside=len(listed.aside),
+        aside=facts.aside,
         aside_since=_oldest(listed.aside),
-        quarantined=len(listed.quarantine),
+        quarantined=facts.quarantined,
         quarantined_since=_oldest(listed.quarantine),
-        aside_due=aside_due,
+        aside_due=facts.aside_due,
     )
 
 

@@ -122,9 +122,7 @@ def _rows(state: State) -> list[HistoryRow]:
     waiting += [(row, "pending") for row in listed.quarantine]
     waiting.sort(key=lambda one: (one[0].since is None, one[0].since and stamp(one[0].since)))
     return [
-        HistoryRow.model_validate(
-            {"id": row.id, "at": None if row.since is None else stamp(row.since), "status": status}
-        )
+        HistoryRow(id=row.id, at=None if row.since is None else stamp(row.since), status=status)
         for row, status in waiting
     ]
 

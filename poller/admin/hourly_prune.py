@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from poller.admin.prune import PrunePlan, TablePrune
-from poller.admin.wired import WiredPoller
+from poller.admin.wired import WiredApp, WiredPoller
 from poller.config import PruneOptions
 from poller.errors import PollerError
 from poller.model.durations import format_duration
@@ -20,8 +20,7 @@ from poller.observability import PollerEvent, PruneFailed, TableLarge, TablePrun
 from poller.observability.events import log_failure
 
 if TYPE_CHECKING:
-    from poller.config import AppConfig
-    from poller.ports import Event, Runtime, StateStore
+    from poller.ports import Event
 
 EVERY = 3600.0
 """Seconds from the end of a prune to the next."""
@@ -39,19 +38,6 @@ class PrunablePoller(WiredPoller, Protocol):
         ...
 
 
-class PrunedApp(Protocol):
-    """An application whose pollers' tables are pruned; `poller.App` is one."""
-
-    @property
-    def config(self) -> AppConfig: ...
-    @property
-    def runtime(self) -> Runtime: ...
-    @property
-    def store(self) -> StateStore: ...
-    @property
-    def pollers(self) -> Mapping[str, PrunablePoller]: ...
-
-
 class HourlyPrunes:
     """The automatic prunes of one process. One caller at a time.
 
@@ -59,7 +45,7 @@ class HourlyPrunes:
         names: of pollers; those without an automatic prune are left out. environ: where settings are looked up.
     """
 
-    def __init__(self, app: PrunedApp, names: Iterable[str], environ: Mapping[str, str]) -> None:
+    def __init__(self, app: WiredApp[PrunablePoller], names: Iterable[str], environ: Mapping[str, str]) -> None:
         self._app = app
         self._environ = environ
         self.names = tuple(name for name in names if _options(app, name).automatic)
@@ -112,13 +98,13 @@ class HourlyPrunes:
             log_failure(name, "Its table was not pruned.", refused)
 
 
-def prune_of(app: PrunedApp, name: str, environ: Mapping[str, str]) -> TablePrune:
+def prune_of(app: WiredApp[PrunablePoller], name: str, environ: Mapping[str, str]) -> TablePrune:
     """The prune of a poller's table, as configured. Raises: as `TablePrune`."""
     source = app.pollers[name].source.describe()
     return TablePrune(name, app.config, source, store=app.store, runtime=app.runtime, environ=environ)
 
 
-def findings(app: PrunedApp, name: str, environ: Mapping[str, str]) -> list[Finding]:
+def findings(app: WiredApp[PrunablePoller], name: str, environ: Mapping[str, str]) -> list[Finding]:
     """What `poller check` says of the table that a poller reads: if it is pruned as configured, and if it has grown
     large. Nothing of a table that is neither captured nor to be pruned. Changes nothing, raises nothing."""
     options = _options(app, name)
@@ -145,7 +131,7 @@ def _pruned(name: str, plan: PrunePlan) -> Finding:
     return ok("prune", f"changes of {plan.table} that are older than {age} are deleted once an hour")
 
 
-def _size(app: PrunedApp, name: str, environ: Mapping[str, str]) -> list[Finding]:
+def _size(app: WiredApp[PrunablePoller], name: str, environ: Mapping[str, str]) -> list[Finding]:
     try:
         made = prune_of(app, name, environ)
         return _large(name, made.table, made.bytes(), _options(app, name))
@@ -162,5 +148,5 @@ def _large(name: str, table: str, size: int | None, options: PruneOptions) -> li
     return [warn("size", f"{table} has {size:,} bytes, more than warn_size ({options.warn_size:,}).", fix)]
 
 
-def _options(app: PrunedApp, name: str) -> PruneOptions:
+def _options(app: WiredApp[PrunablePoller], name: str) -> PruneOptions:
     return app.config.pollers[name].prune or PruneOptions()

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy.engine import make_url
 
-from poller.admin.change import Base, Beginning, Change, Changing
-from poller.admin.changes import there_or_first
+from poller.admin.changes import Base, Beginning, Change, Changes, there_or_first
 from poller.admin.counts import number
 from poller.admin.cursors import changed_source, is_foreign
 from poller.admin.effects import Effect, measure, of_first
@@ -251,7 +250,7 @@ class Import(Change):
 
     kind = KIND
 
-    def looked(self, on: Changing) -> tuple[Import, Base]:
+    def looked(self, on: Changes) -> tuple[Import, Base]:
         """Raises: WrongArgument, if the value does not fit the configured column; LeaseHeld (that library is at work),
         Refused (there is a checkpoint already), StoreError, SourceError."""
         if not isinstance(on.poller.source, SqlSource):
@@ -273,7 +272,7 @@ class Import(Change):
         change = replace(self, cursor=cursor, said=tuple(said))
         return change, there_or_first(on, overwrite=self.overwrite)
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         def imported(state: State, record: Record, now: datetime) -> State:
             moved = transitions.bind(transitions.reset(state, cursor=self.cursor, change=record, now=now), on.source)
             checkpoint = moved.checkpoint.model_copy(
@@ -289,17 +288,14 @@ class Import(Change):
 
         return imported
 
-    def effect(self, on: Changing, state: State) -> Effect:
+    def effect(self, on: Changes, state: State) -> Effect:
         foreign = is_foreign(state, on.source)
         return measure(on.poller.source, state.checkpoint.cursor, self.cursor, foreign=foreign)
 
-    def differences(self, on: Changing, state: State) -> Sequence[FieldDifference]:
+    def differences(self, on: Changes, state: State) -> Sequence[FieldDifference]:
         return changed_source(on.source)(state)
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
-        return self._in_words(on)
-
-    def _in_words(self, on: Changing) -> list[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         waiting = cast("SqlSource", on.poller.source).lag(self.cursor, cap=PENDING_CAP)
         return [
             f"From the {self.foreign.location}, poller {self.foreign.poller!r}.",
@@ -308,8 +304,8 @@ class Import(Change):
             "Nothing keeps that library from going on: make sure that its function app is stopped.",
         ]
 
-    def begin(self, on: Changing, recovery: Recovery) -> Beginning:
+    def begin(self, on: Changes, recovery: Recovery) -> Beginning:
         lease = Lease(fencing_token=recovery.highest_token, released_at=on.operator.file.clock.now())
         effect, keep = of_first(on.poller.source, self.cursor), bool(recovery.highest_token)
         start = State(poller_name=on.name, lease=lease)
-        return Beginning(start, self.transition(on), self._in_words(on), effect, keep=keep)
+        return Beginning(start, self.transition(on), self.notes(on, start), effect, keep=keep)

@@ -7,13 +7,12 @@ needs; a handler that goes on after it is outlived: its lease is no longer renew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from poller.admin.change import Change, Changing, Undo
 from poller.admin.change_result import ChangeOutput, CursorPlace, Stopped
-from poller.admin.changes import Changes
+from poller.admin.changes import Change, Changes, Undo
 from poller.admin.editor import Operator
 from poller.admin.request import ChangeOptions
 from poller.admin.wired import WiredPoller
@@ -47,10 +46,10 @@ class Pause(_Unfenced):
 
     kind = "pause"
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         return to_pause
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         if not state.control.paused:
             return None
         by = f" by {state.control.by}" if state.control.by else ""
@@ -66,10 +65,10 @@ class Cancel(_Unfenced):
 
     kind = "cancel"
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         return to_cancel
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         control = state.control
         worker = cancelled_worker(state)
         if not control.paused or (worker is None and state.lease.owner_id is not None and kept_by(state) is None):
@@ -79,7 +78,7 @@ class Cancel(_Unfenced):
             return f"{on.name} is cancelled already{by}: {control.reason or 'no reason given'}."
         return f"{on.name} is paused already{by}, and no worker is at work: {control.reason or 'no reason given'}."
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         owner = None if kept_by(state) is not None else state.lease.owner_id
         if owner is None:
             return ["No worker is at work: it is only paused."]
@@ -96,15 +95,15 @@ class Resume(_Unfenced):
 
     kind = "resume"
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         return to_resume
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         if state.control.paused or state.control.halted or backoff.waits(state):
             return None
         return f"{on.name} is neither paused nor halted."
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         """Which of pause, halt and backoff it takes back. If it is both, who and why are the pause's."""
         control, error = state.control, state.delivery.last_error
         if not control.paused and not control.halted:
@@ -120,6 +119,10 @@ class Resume(_Unfenced):
     def undo(self, state: State) -> Undo | None:
         """A pause can be made again; a halt cannot, nor a wait after a failed call."""
         return "pause" if state.control.paused else None
+
+
+Kind: TypeAlias = Literal["pause", "cancel", "resume"]
+CHANGES: Mapping[Kind, type[Change]] = {"pause": Pause, "cancel": Cancel, "resume": Resume}
 
 
 # --- waiting for the worker of a cancel ------------------------------------------------------------------------------
@@ -141,7 +144,7 @@ def cancel(poller: WiredPoller, request: ChangeOptions | None = None, *, wait: b
     return await_worker(on, on.make(Cancel()), wait=wait)
 
 
-def await_worker(on: Changing, output: ChangeOutput, *, wait: bool, waiting: Waiting | None = None) -> ChangeOutput:
+def await_worker(on: Changes, output: ChangeOutput, *, wait: bool, waiting: Waiting | None = None) -> ChangeOutput:
     """The result of a cancel with what became of the handler.
 
     Args:
@@ -161,7 +164,7 @@ def await_worker(on: Changing, output: ChangeOutput, *, wait: bool, waiting: Wai
         return _with(output, _Seen("unknown"))
 
 
-def _awaited(on: Changing, output: ChangeOutput, here: CursorPlace, *, wait: bool, waiting: Waiting | None) -> _Seen:
+def _awaited(on: Changes, output: ChangeOutput, here: CursorPlace, *, wait: bool, waiting: Waiting | None) -> _Seen:
     """What became of the handler once it ended, or once its worker has had the time to stop it."""
     runtime = on.operator.file.runtime
     until = runtime.monotonic() + (patience(on.operator.file.timing) if wait else 0.0)

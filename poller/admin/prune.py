@@ -56,11 +56,6 @@ class PrunePlan:
     pruned_through: int
     bytes: int | None
 
-    @property
-    def limit(self) -> int | None:
-        """The number up to which every reader is done; None if one is at the beginning."""
-        return self.readers[0].done
-
 
 @dataclass(frozen=True, slots=True)
 class PrunedRows:

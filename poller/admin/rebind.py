@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from poller.admin.change import Change, Changing
+from poller.admin.changes import Change, Changes
 from poller.admin.cursors import impossible, is_foreign, refuse_foreign, unreadable
 from poller.admin.effects import Effect, rows_up_to
 from poller.admin.wired import WiredPoller
@@ -32,10 +32,10 @@ class Rebind(Change):
 
     kind = "rebind"
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         return to_rebind(on.source)
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         name = on.poller.name
         if state.source_fingerprint in UNKNOWN_FINGERPRINTS or is_foreign(state, on.source):
             return None
@@ -44,14 +44,14 @@ class Rebind(Change):
             return None if known else f"It is not known which server {name} was read from, so it waits for none."
         return None if _is_refused(on.poller, state) else f"{name} belongs to the configured source already."
 
-    def effect(self, on: Changing, state: State) -> Effect:
+    def effect(self, on: Changes, state: State) -> Effect:
         """The same cursor in other rows: nothing lies between the two places, and no count shows which rows are new."""
         return Effect(redelivered=None, skipped=None, not_counted=UNCOUNTED)
 
-    def differences(self, on: Changing, state: State) -> Sequence[FieldDifference]:
+    def differences(self, on: Changes, state: State) -> Sequence[FieldDifference]:
         return differences(state.source, on.source)
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         """Raises: FingerprintMismatch, if the cursor cannot be one of the configured source; SourceError."""
         cursor, source = state.checkpoint.cursor, on.poller.source
         source.rests_on(None)

@@ -48,8 +48,12 @@ class ChangeOptions:
 
     def command(self, *words: str) -> str:
         """A command line to copy."""
-        file = ["-c", self.file] if self.file not in ("", "poller.toml") else []
-        return shlex.join(["poller", *file, *words])
+        return command_line(self.file, *words)
+
+
+def command_line(file: str, *words: str) -> str:
+    """A command line to copy; `file`: the configuration file, empty for a poller made in Python."""
+    return shlex.join(["poller", *(["-c", file] if file not in ("", "poller.toml") else []), *words])
 
 
 def checked_reason(reason: str | None, name: str) -> str | None:

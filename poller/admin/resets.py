@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from poller.admin.change import Base, Beginning, Change, Changing
+from poller.admin.changes import Base, Beginning, Change, Changes
 from poller.admin.cursors import changed_source, is_foreign, refuse_foreign, typed_cursor, unreadable
 from poller.admin.effects import BACK, NOTHING, Effect, measure, uncounted
 from poller.admin.quarantine.relisting import unlisted
@@ -51,7 +51,7 @@ class Reset(Change):
     def kind(self) -> str:
         return "reset-to-beginning" if self.to is None and not self.snapshot else "reset-to-cursor"
 
-    def looked(self, on: Changing) -> tuple[Reset, Base]:
+    def looked(self, on: Changes) -> tuple[Reset, Base]:
         """Raises: StoreError; with `here` FingerprintMismatch, if the cursor is of another kind or key than the source
         has. With `snapshot` WrongArgument, if the source has none; SourceUnavailable, SourceError."""
         if self.snapshot:
@@ -62,22 +62,22 @@ class Reset(Change):
         refuse_foreign(on.poller.source, copy.state.checkpoint.cursor, name=on.poller.name)
         return replace(self, to=copy.state.checkpoint.cursor), copy
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         return to_reset(self.to, on.source, token_at_least=self.token_at_least)
 
-    def effect(self, on: Changing, state: State) -> Effect:
+    def effect(self, on: Changes, state: State) -> Effect:
         foreign = is_foreign(state, on.source)
         if self.snapshot:
             return uncounted("each row of the table is delivered, and then what is written from now on", BACK)
         return measure(on.poller.source, state.checkpoint.cursor, self.to, foreign=foreign)
 
-    def differences(self, on: Changing, state: State) -> Sequence[FieldDifference]:
+    def differences(self, on: Changes, state: State) -> Sequence[FieldDifference]:
         return changed_source(on.source)(state)
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         return unreadable(on.poller.source, state, on.source)
 
-    def begin(self, on: Changing, recovery: Recovery) -> Beginning:
+    def begin(self, on: Changes, recovery: Recovery) -> Beginning:
         lease = Lease(fencing_token=recovery.highest_token)
         checkpoint = Checkpoint(generation=recovery.highest_generation)
         start = State(poller_name=on.name, checkpoint=checkpoint, lease=lease)
@@ -116,7 +116,7 @@ def reset_to(poller: WiredPoller, to: Cursor | Literal["beginning", "snapshot"],
 
 
 def made_again(
-    on: Changing,
+    on: Changes,
     recovery: Recovery,
     start: State,
     transition: Transition,

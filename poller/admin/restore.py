@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from poller.admin.change import Base, Beginning, Change, Changing
+from poller.admin.changes import Base, Beginning, Change, Changes
 from poller.admin.cursors import changed_source, impossible, is_foreign, refuse_foreign
 from poller.admin.editor import Operator
 from poller.admin.effects import Effect, measure
@@ -36,11 +36,11 @@ def find_checkpoint(poller: WiredPoller, name: str | os.PathLike[str]) -> Return
     Raises: WrongArgument, if there is none or it holds no checkpoint; StoreUnavailable, StoreDenied.
     """
     name = clean(os.fspath(name) if isinstance(name, os.PathLike) else name, "FILE")
-    operator = operator_of(poller, KIND)
     body = _local(Path(name))
     if body is not None:
-        return _read(operator, body, location=f"file {name}", app=poller.app_name)
-    return find_backup(poller, name if name.startswith("backups/") else operator.backups + name, typed=name)
+        return read_checkpoint(poller, body, location=f"file {name}")
+    folder = "" if name.startswith("backups/") else operator_of(poller, KIND).backups
+    return find_backup(poller, folder + name, typed=name)
 
 
 def find_backup(poller: WiredPoller, backup: str, *, typed: str | None = None) -> ReturnPoint:
@@ -52,17 +52,14 @@ def find_backup(poller: WiredPoller, backup: str, *, typed: str | None = None) -
             f"There is neither a file {typed or backup} nor a backup of that name in the store.",
             next_step=_newest(operator),
         )
-    return _read(operator, found.body, location=f"backup {backup}", app=poller.app_name)
+    return read_checkpoint(poller, found.body, location=f"backup {backup}")
 
 
 def read_checkpoint(poller: WiredPoller, body: bytes, *, location: str) -> ReturnPoint:
     """The checkpoint in these bytes; `location`: where they come from, for people. Raises: WrongArgument."""
-    return _read(operator_of(poller, KIND), body, location=location, app=poller.app_name)
-
-
-def _read(operator: Operator, body: bytes, *, location: str, app: str) -> ReturnPoint:
+    now = operator_of(poller, KIND).file.clock.now()
     try:
-        return read_origin(body, location=location, app=app, now=operator.file.clock.now())
+        return read_origin(body, location=location, app=poller.app_name, now=now)
     except StateCorrupt as error:
         raise WrongArgument(
             error.message, next_step="Nothing was changed. Give an export, a backup or a whole state document."
@@ -105,7 +102,7 @@ class Restore(Change):
     def __post_init__(self) -> None:
         whole(self.token_at_least, "token_at_least", least=0, most=HIGHEST_TOKEN)
 
-    def looked(self, on: Changing) -> tuple[Restore, Base]:
+    def looked(self, on: Changes) -> tuple[Restore, Base]:
         """Raises: StateCorrupt (a newer version's document), FingerprintMismatch, WrongArgument."""
         self._refuse_other_source(on)
         self._refuse_impossible(on)
@@ -115,7 +112,7 @@ class Restore(Change):
             copy = None
         return self, copy or Recovery(on.operator)
 
-    def transition(self, on: Changing, token_at_least: int | None = None) -> Transition:
+    def transition(self, on: Changes, token_at_least: int | None = None) -> Transition:
         token, source = self.token_at_least if token_at_least is None else token_at_least, self._source(on)
 
         def restored(state: State, record: Record, now: datetime) -> State:
@@ -123,15 +120,15 @@ class Restore(Change):
 
         return restored
 
-    def _source(self, on: Changing) -> SourceDescription:
+    def _source(self, on: Changes) -> SourceDescription:
         """As the kept checkpoint describes it, if it is the configured one."""
         kept = on.source.as_stored(self.origin.export.source_fingerprint, self.origin.export.source)
         return kept or on.source
 
-    def differences(self, on: Changing, state: State) -> Sequence[FieldDifference]:
+    def differences(self, on: Changes, state: State) -> Sequence[FieldDifference]:
         return changed_source(self._source(on))(state)
 
-    def _refuse_other_source(self, on: Changing) -> None:
+    def _refuse_other_source(self, on: Changes) -> None:
         """A checkpoint of another source means nothing here, unless the operator says that it does."""
         export, source, name = self.origin.export, self._source(on), on.poller.name
         if is_foreign(export, source) and not self.rebind:
@@ -148,11 +145,11 @@ class Restore(Change):
             )
         refuse_foreign(on.poller.source, export.cursor, name=name)
 
-    def instead(self, on: Changing) -> str:
+    def instead(self, on: Changes) -> str:
         """What to do about a checkpoint of another source, if that is meant."""
         return f"if the cursor is right for the new one, add {on.request.option('rebind')}"
 
-    def _refuse_impossible(self, on: Changing) -> None:
+    def _refuse_impossible(self, on: Changes) -> None:
         """What the column cannot hold is not a place to go on from. If the database cannot be asked it is let through:
         a way back must not need it. Raises: WrongArgument."""
         cursor, name = self.origin.export.cursor, on.poller.name
@@ -167,7 +164,7 @@ class Restore(Change):
                 f"{name}.",
             )
 
-    def effect(self, on: Changing, state: State) -> Effect:
+    def effect(self, on: Changes, state: State) -> Effect:
         here, there = state.checkpoint.cursor, self.origin.export.cursor
         effect = measure(on.poller.source, here, there, foreign=is_foreign(state, self._source(on)))
         if effect.skips and self._takes_back(state):
@@ -179,7 +176,7 @@ class Restore(Change):
         knowingly skipped, before that."""
         return undoes(state, self.origin)
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         notes = [f"It goes back to the {self.origin.location}."]
         if self._takes_back(state):
             notes.append(self.taken_back)
@@ -191,14 +188,14 @@ class Restore(Change):
     def _of_token(self) -> str:
         return f"{self.origin.location}, {self.origin.export.fencing_token}"
 
-    def _foreign_notes(self, on: Changing) -> list[str]:
+    def _foreign_notes(self, on: Changes) -> list[str]:
         export, document = self.origin.export, self.origin.document
         if export.poller == on.poller.name:
             return []
         notes = [f"The checkpoint was taken from the poller {export.poller!r}."]
         return notes if document is None else [*notes, *left_waiting(export.poller, document)]
 
-    def begin(self, on: Changing, recovery: Recovery) -> Beginning:
+    def begin(self, on: Changes, recovery: Recovery) -> Beginning:
         start = begin(on.name, self._source(on), self.origin, now=on.operator.file.clock.now())
         token = max(self.token_at_least, recovery.highest_token + 1)
         higher = self.origin.export.fencing_token > recovery.highest_token

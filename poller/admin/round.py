@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from poller import forks
 from poller.admin.facts import ended
@@ -19,34 +18,17 @@ from poller.admin.look import Look, Looked
 from poller.admin.memory import LookMemory
 from poller.admin.quick import QuickLooks
 from poller.admin.status import PollerStatus
-from poller.admin.wired import WiredPoller, database_of
+from poller.admin.wired import WiredApp, WiredPoller, database_of
 from poller.errors import PollerError, SourceUnavailable, StoreError
 from poller.model.memory import PollerMemory, kept
 from poller.model.view import PollerFacts, PollerLimits
 from poller.observability.otel import recorded
-from poller.ports import Runtime, StateStore
 
 LOOK_TIMEOUT = 10.0
 """Seconds that the check of one poller may take. One that takes longer is left alone, and its database is not asked
 about the pollers that were not begun."""
 THREADS, PER_DATABASE = 16, 2
 """The most checks at once, and how many at one database: so that one that hangs leaves room for the others."""
-
-
-class WiredApp(Protocol):
-    """An application, as a round of looks sees it; `poller.app.App` is one."""
-
-    @property
-    def app_name(self) -> str: ...
-    @property
-    def runtime(self) -> Runtime: ...
-    @property
-    def store(self) -> StateStore: ...
-    @property
-    def pollers(self) -> Mapping[str, WiredPoller]: ...
-    @property
-    def beside(self) -> str | None:
-        """Another configuration that works under its name, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +61,7 @@ class Looks:
         self._hanging: dict[str, Look] = {}
         """Looks that were left alone and have not ended, by poller: its database is not asked beside them."""
 
-    def all(self, app: WiredApp, names: Sequence[str]) -> dict[str, Looked[PollerStatus]]:
+    def all(self, app: WiredApp[WiredPoller], names: Sequence[str]) -> dict[str, Looked[PollerStatus]]:
         """Check each. Raises nothing."""
         found: dict[str, Looked[PollerStatus]] = {}
         waiting: dict[str, deque[Look]] = defaultdict(deque)
@@ -183,7 +165,7 @@ class AppHealth:
         looks: which makes them.
     """
 
-    def __init__(self, app: WiredApp, looks: Looks | None = None) -> None:
+    def __init__(self, app: WiredApp[WiredPoller], looks: Looks | None = None) -> None:
         self._app = app
         self._looks = looks or Looks()
         self._memory = LookMemory(app.store, app.app_name)

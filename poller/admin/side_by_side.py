@@ -36,14 +36,13 @@ class Inquiry(Generic[_T]):
     """What is to be found out about one poller.
 
     Attributes:
-        database: which it reads. ask: the look. spare: the same without asking the database, given why.
+        database: which it reads. ask: the look; given why, the same without asking the database.
         unavailable: whether the database may have been, by what was found. lives: whether it answers something that
             costs little.
     """
 
     database: Hashable
-    ask: Callable[[], _T]
-    spare: Callable[[SourceUnavailable], _T]
+    ask: Callable[[SourceUnavailable | None], _T]
     unavailable: Callable[[_T], bool]
     lives: Callable[[], bool]
 
@@ -143,12 +142,12 @@ class _Round(Generic[_T]):
         self._ended.put(ended)
 
     def _ask(self, ended: _Ended[_T]) -> None:
-        ended.found = self._looks[ended.number].ask()
+        ended.found = self._looks[ended.number].ask(None)
 
     def _spare(self, ended: _Ended[_T]) -> None:
         ended.spared = True
         silent = SourceUnavailable("The database was not asked: it gives no answer.", next_step=_NEXT_STEP)
-        ended.found = self._looks[ended.number].spare(silent)
+        ended.found = self._looks[ended.number].ask(silent)
 
     def _ask_if_it_lives(self, ended: _Ended[_T]) -> None:
         (self._ask if self._looks[ended.number].lives() else self._spare)(ended)

@@ -21,7 +21,7 @@ from poller.model.document import DeliveryError
 from poller.model.redact import error_line
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
-from poller.model.view import TABLE, Condition, PollerFacts, PollerView, Severity
+from poller.model.view import TABLE, PollerFacts, PollerView, Severity
 from poller.tick.result import BoundOutput
 
 
@@ -169,7 +169,18 @@ class PollerStatus(ResultModel):
 
     def pictured(self, view: PollerView) -> Self:
         """With its picture."""
-        found = [OperatorsCondition(**_condition(one), detail=one.detail, do=one.do) for one in view.conditions]
+        found = [
+            OperatorsCondition(
+                name=one.name,
+                severity=one.severity,
+                sentence=one.sentence,
+                next_step=one.next,
+                since=one.since,
+                detail=one.detail,
+                do=one.do,
+            )
+            for one in view.conditions
+        ]
         known: dict[str, Any] = {
             "word": view.word,
             "severity": view.severity,
@@ -188,16 +199,6 @@ class PollerStatus(ResultModel):
         status = self.model_copy(update={"error": error})
         status._failure = failure
         return status
-
-
-def _condition(one: Condition) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "severity": one.severity,
-        "sentence": one.sentence,
-        "next_step": one.next,
-        "since": one.since,
-    }
 
 
 S = TypeVar("S", bound=PollerStatus)
@@ -248,7 +249,7 @@ def with_document(status: S, copy: Copy, poller: WiredPoller, facts: PollerFacts
             ),
             "attempts": facts.attempts,
             "last_error": state.delivery.last_error,
-            "failing": failing(state, poller.options, facts.now, aside_due=facts.aside_due),
+            "failing": failing(state, poller.options, facts),
         }
     )
     found._seen_at = facts.now

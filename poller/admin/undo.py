@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from poller.admin.change import Change, Changing
 from poller.admin.change_records import ChangeRecord, Undoing, backup_of, records_of_changes, taken_back
+from poller.admin.changes import Change, Changes
 from poller.admin.pausing import Pause, Resume
 from poller.admin.quarantine.discard import Discard
 from poller.admin.quarantine.undo import Relist, Unlist
@@ -26,7 +26,7 @@ MOST_SHOWN = 5
 """So many later changes are named."""
 
 
-def undo_of(on: Changing, change: str | None = None) -> Change:
+def undo_of(on: Changes, change: str | None = None) -> Change:
     """The change that takes back the one whose id begins with `change`; default: the newest that was not taken back.
 
     Raises: WrongArgument (there is none, or several), Refused (it cannot be taken back), StoreUnavailable, StoreDenied.
@@ -65,7 +65,7 @@ def _said(record: ChangeRecord, later: list[ChangeRecord]) -> str:
     return f"{said} What was changed since then stays: {stays}." if stays else said
 
 
-def _taking_back(on: Changing, record: ChangeRecord, said: str) -> Undoing:
+def _taking_back(on: Changes, record: ChangeRecord, said: str) -> Undoing:
     """Raises: Refused."""
     match record.undo:
         case "resume":
@@ -92,7 +92,7 @@ def _taking_back(on: Changing, record: ChangeRecord, said: str) -> Undoing:
     raise _refused(on, record, "there is nothing that takes it back")
 
 
-def _refused(on: Changing, record: ChangeRecord, why: str) -> Refused:
+def _refused(on: Changes, record: ChangeRecord, why: str) -> Refused:
     return Refused(
         f"{on.name}: {cut(record.kind)} {record.id[:8]} cannot be taken back: {why}. Nothing was changed.",
         next_step=f"Other changes, and backups: poller undo {on.name} --list",
@@ -109,7 +109,7 @@ class UndoByResume(Undoing, Resume):
 
     at: datetime | None = None
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         """Raises: Refused, if it was halted since: a resume would end that too."""
         if not state.control.paused:
             return f"{on.name} is not paused any more."
@@ -145,5 +145,5 @@ class UndoByRestore(Undoing, Restore):
     def _takes_back(self, state: State) -> bool:
         return True
 
-    def instead(self, on: Changing) -> str:
+    def instead(self, on: Changes) -> str:
         return f"if the cursor is right for the new one: poller reset-to-checkpoint {on.name} {self.backup} --rebind"

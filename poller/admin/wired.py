@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 from poller.admin.editor import Operator
-from poller.config import PollerOptions
+from poller.config import AppConfig, PollerOptions
 from poller.errors import PollerError, SourceUnavailable
 from poller.ports import InspectableSource, Runtime, Source, StateStore
 
@@ -29,6 +31,33 @@ class WiredPoller(Protocol):
     def runtime(self) -> Runtime: ...
     def alone(self) -> AbstractContextManager[None]:
         """Nothing else uses its source in this process meanwhile. Raises (when entered): LeaseHeld."""
+        ...
+
+
+P_co = TypeVar("P_co", bound=WiredPoller, covariant=True)
+
+
+class WiredApp(Protocol[P_co]):
+    """What keeps its pollers' documents under one name in one store; `poller.App` is one."""
+
+    @property
+    def path(self) -> Path:
+        """The configuration file."""
+        ...
+
+    @property
+    def config(self) -> AppConfig: ...
+    @property
+    def app_name(self) -> str: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def store(self) -> StateStore: ...
+    @property
+    def pollers(self) -> Mapping[str, P_co]: ...
+    @property
+    def beside(self) -> str | None:
+        """Another configuration that works under its name, in a sentence."""
         ...
 
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
-from poller.admin.change import Change, Changing, Preview
 from poller.admin.change_result import ChangedPart, ChangeOutput
-from poller.admin.changes import Changes
+from poller.admin.changes import Change, Changes, Preview
 from poller.admin.effects import NOTHING
-from poller.admin.pausing import Cancel, Pause, Resume, Waiting, await_worker
+from poller.admin.pausing import Cancel, Kind, Pause, Resume, Waiting, await_worker
 from poller.admin.request import ChangeOptions
+from poller.admin.wired import WiredApp
 from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
-from poller.backfill.wired import Application
+from poller.backfill.wired import LivePoller
 from poller.errors import ConfigError
 from poller.model.document import State
 from poller.model.part_names import FINISHED
-
-Kind: TypeAlias = Literal["pause", "cancel", "resume"]
-
 
 _HANDLERS = (None, "none", "ended", "unknown", "running")
 """What became of a handler; of several the last in this order stands for all."""
@@ -30,7 +26,7 @@ _HANDLERS = (None, "none", "ended", "unknown", "running")
 class _Stopping(Change):
     """A part that is finished is not stopped."""
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         if FINISHED in state.checkpoint.metadata:
             return f"{on.name} is finished: there is nothing to {self.kind}."
         return super().nothing(on, state)
@@ -52,12 +48,12 @@ class ResumePart(Resume):
 
     command: str = "the same poller backfill command as before"
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         return [*super().notes(on, state), f"To go on with it, run: {self.command}"]
 
 
 def pause(
-    app: Application, name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
+    app: WiredApp[LivePoller], name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
 ) -> ChangeOutput:
     """Pause a backfill by its name, with all its parts, or one part: no new batch of it starts, in no process.
 
@@ -70,7 +66,7 @@ def pause(
 
 
 def cancel(
-    app: Application,
+    app: WiredApp[LivePoller],
     name: str,
     *,
     reason: str | None = None,
@@ -85,14 +81,16 @@ def cancel(
 
 
 def resume(
-    app: Application, name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
+    app: WiredApp[LivePoller], name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
 ) -> ChangeOutput:
     """Take back the pause or halt of a backfill, or of one part. No worker takes it up: `notes` say which command does.
     Arguments and errors: as `pause`."""
     return _by_name(app, name, "resume", ChangeOptions(reason=reason, by=by, dry_run=dry_run, file=str(app.path)))
 
 
-def _by_name(app: Application, name: str, kind: Kind, request: ChangeOptions, *, wait: bool = True) -> ChangeOutput:
+def _by_name(
+    app: WiredApp[LivePoller], name: str, kind: Kind, request: ChangeOptions, *, wait: bool = True
+) -> ChangeOutput:
     backfills = Backfills(app)
     documents = backfills.named(name)
     if not documents:
@@ -174,16 +172,5 @@ def _together(location: str, name: str, outputs: Sequence[ChangeOutput]) -> Chan
         handler=max((one.handler for one in outputs), key=_HANDLERS.index),
         handler_lease_seconds=max((one.handler_lease_seconds or 0.0 for one in outputs), default=0.0) or None,
         notes=list(dict.fromkeys(note for one in outputs for note in one.notes)),
-        parts=[
-            ChangedPart(
-                name=one.name,
-                document=one.document,
-                changed=one.changed,
-                id=one.id,
-                before=one.before,
-                after=one.after,
-                handler=one.handler,
-            )
-            for one in outputs
-        ],
+        parts=[ChangedPart.model_validate(one, from_attributes=True) for one in outputs],
     )

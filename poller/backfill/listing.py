@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from poller.admin.wired import WiredApp
 from poller.backfill.claims import claimed
 from poller.backfill.documents import Document, default_name, recognised
 from poller.backfill.ranges import Range, RangeSource
-from poller.backfill.wired import Application, LivePoller, table_of
+from poller.backfill.wired import LivePoller, table_of
 from poller.config.types import is_name
 from poller.errors import ConfigError, PollerError, StateCorrupt
 from poller.lease.state_file import StateFile
@@ -44,7 +45,7 @@ class UnfinishedBackfills:
 class Backfills:
     """The backfills of an application. Keeps what it read, so that a later look costs less."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: WiredApp[LivePoller]) -> None:
         self._app = app
         self._files: dict[str, StateFile] = {}
         self._done: set[str] = set()

@@ -57,7 +57,7 @@ class BackfillRequest:
 
     def command(self, *words: str) -> str:
         """A command line to copy."""
-        return admin.ChangeOptions(file=self.file).command(*words)
+        return admin.command_line(self.file, *words)
 
 
 def backfill(
@@ -100,7 +100,7 @@ class Backfill:
         self._taken = {poller.name, *taken}
         self._by = admin.identity(request.by)
         self._cuts: list[Cursor] = []
-        parallel = self._parallel()
+        parallel = whole(request.parallel, request.option("parallel"), least=1, most=MOST_PARTS)
         self._whole = table_of(poller).another()  # the poller's own serves one thread, which may be at work
         try:
             self._empty = not self._whole.lag(None, cap=1).pending
@@ -137,7 +137,8 @@ class Backfill:
             self.pending = (0, False)
             return self._output()
         if all(part.finished for part in self.parts):
-            once_more = f"To deliver it once more, give it another name: {request.option('name', self._free_name())}"
+            free = free_name(self.poller.name, self.poller.store, self.poller.app_name, taken=self._taken)
+            once_more = f"To deliver it once more, give it another name: {request.option('name', free)}"
             return self._output(already_done=True, next_step=once_more)
         self._refuse_foreign()
         self._refuse_stopped()
@@ -211,9 +212,6 @@ class Backfill:
                 next_step="Name another.",
             )
         return name
-
-    def _parallel(self) -> int:
-        return whole(self.request.parallel, self.request.option("parallel"), least=1, most=MOST_PARTS)
 
     def _make_parts(self, count: int) -> None:
         option = self.request.option
@@ -381,9 +379,6 @@ class Backfill:
             return unfinished.next_step
         again = f"{self.request.again} again to go on."
         return self._advice(stopped[0]) if stopped else again[0].upper() + again[1:]
-
-    def _free_name(self) -> str:
-        return free_name(self.poller.name, self.poller.store, self.poller.app_name, taken=self._taken)
 
     def _output(
         self, *, already_done: bool = False, dry_run: bool = False, next_step: str | None = None

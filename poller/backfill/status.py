@@ -41,7 +41,7 @@ class BackfillStatus(PollerStatus):
     begun_at: Stamp | None = None
 
 
-def look(document: Document, backfills: Backfills, silent: SourceUnavailable | None = None) -> BackfillStatus:
+def look(document: Document, backfills: Backfills, silent: SourceUnavailable | None) -> BackfillStatus:
     """The status of one backfill, or of one part; `of` of its document must be known. What cannot be read is in
     it, as in `poller.admin.look.look`. `silent`: why the database is not asked."""
     of = backfills.live(document)

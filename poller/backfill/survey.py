@@ -87,14 +87,13 @@ def survey(
 
 
 def _of_poller(poller: LivePoller, seen: dict[str, PollerMemory] | None, beside: str | None) -> Inquiry[PollerStatus]:
-    def ask(silent: SourceUnavailable | None = None) -> PollerStatus:
+    def ask(silent: SourceUnavailable | None) -> PollerStatus:
         with poller.alone():
             return look_at_poller(poller, silent=silent, seen=seen, beside=beside)
 
     return Inquiry(
         database_of(poller),
         ask=ask,
-        spare=ask,
         unavailable=lambda status: isinstance(status.failure, SourceUnavailable),
         lives=lambda: gives_sign_of_life(poller),
     )
@@ -105,8 +104,7 @@ def _of_group(group: Sequence[Document], backfills: Backfills) -> Inquiry[list[B
     poller = backfills.live(group[0])
     return Inquiry(
         database_of(poller),
-        ask=lambda: [look(one, backfills) for one in group],
-        spare=lambda silent: [look(one, backfills, silent) for one in group],
+        ask=lambda silent: [look(one, backfills, silent) for one in group],
         unavailable=lambda found: any(isinstance(one.failure, SourceUnavailable) for one in found),
         lives=lambda: gives_sign_of_life(poller),
     )

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from poller.admin.rates import Rates
 from poller.admin.status import PollerStatus
 from poller.admin.wired import WiredPoller
 from poller.backfill.documents import Document
@@ -19,10 +18,15 @@ from poller.backfill.listing import Backfills
 from poller.backfill.status import BackfillStatus
 from poller.backfill.survey import Survey, survey
 from poller.backfill.wired import LivePoller
-from poller.errors import PollerError
+from poller.errors import PollerError, SourceError
+from poller.model.cursor import Cursor
 from poller.model.memory import PollerMemory
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
+from poller.ports import InspectableSource
+
+PASSED_CAP = 100_000
+"""Rows between two looks are counted up to here; more show as so many."""
 
 
 class WatchedPoller(ResultModel):
@@ -86,7 +90,9 @@ class Watcher:
         self._pollers = list(pollers)
         self._backfills = backfills
         self._named = {one.name: one for one in named}
-        self._rates = Rates(clock)
+        self._clock = clock
+        self._before: dict[str, tuple[float, bool | None, Cursor | None]] = {}
+        """When each was looked at last, and where it stood."""
         self._utcnow = utcnow
         self._seen = {} if seen is None else {**seen}
 
@@ -109,8 +115,25 @@ class Watcher:
         return WatchedBackfill(status=status, rows_per_second=rate)
 
     def _rate(self, poller: WiredPoller, status: PollerStatus) -> float | None:
+        """Rows per second that the checkpoint passed since the last look; None if that is not known, and at the first
+        look."""
+        before = self._before.pop(status.name, None)
+        if status.error is not None:
+            return None
+        now = self._clock()
+        self._before[status.name] = (now, status.exists, status.cursor)
+        if before is None or not before[1] or now <= before[0]:
+            return None
+        if before[2] == status.cursor:
+            return 0.0
         with poller.alone():
-            return self._rates.rows_per_second(poller.source, status)
+            if not isinstance(poller.source, InspectableSource):
+                return None
+            try:
+                rows, _ = poller.source.count_between(before[2], status.cursor, cap=PASSED_CAP)
+            except SourceError:
+                return None
+        return rows / (now - before[0])
 
     def _read_again(self) -> dict[str, PollerError]:
         """The documents of those that were named, as they are now; where one cannot be read, the former one and why."""

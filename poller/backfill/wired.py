@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Protocol
 
 from poller.admin.status import PollerStatus
 from poller.admin.wired import WiredPoller
 from poller.errors import ConfigError
 from poller.observability import Observer
-from poller.ports import Runtime, Source, StateStore
+from poller.ports import Source
 from poller.sources import SqlSource
 from poller.worker import Ticking
 
@@ -25,24 +24,6 @@ class LivePoller(WiredPoller, Ticking, Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-class Application(Protocol):
-    """What keeps its documents under one name in one store; `poller.App` is one."""
-
-    @property
-    def path(self) -> Path:
-        """The configuration file."""
-        ...
-
-    @property
-    def app_name(self) -> str: ...
-    @property
-    def store(self) -> StateStore: ...
-    @property
-    def runtime(self) -> Runtime: ...
-    @property
-    def pollers(self) -> Mapping[str, LivePoller]: ...
 
 
 def table_of(poller: LivePoller) -> SqlSource:

@@ -27,7 +27,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from poller.app import App
-from poller.http.hosts import is_loopback
+from poller.http.hosts import PLACE, is_loopback
 from poller.http.keys import ChangesKey
 from poller.http.making import CALLER, MadeChange, WantedChange, make
 from poller.http.messages import FAULT, Answer, Request, answer, refusal
@@ -48,9 +48,8 @@ LONGEST_TYPED = 200
 """Characters of a name that are kept; the address of the caller follows it."""
 LONGEST_WHY = 1_000
 """Characters of a reason, as the page's field takes them; a longer one is refused."""
-_PLACE = r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_.-]{1,253})(?::(?P<port>[0-9]{1,5}))?"
-_HOST = re.compile(_PLACE)
-_ORIGIN = re.compile(r"(?P<scheme>https?)://" + _PLACE)
+_HOST = re.compile(PLACE)
+_ORIGIN = re.compile(r"(?P<scheme>https?)://" + PLACE)
 _PORTS = {"http": 80, "https": 443}
 
 

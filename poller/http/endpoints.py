@@ -101,11 +101,19 @@ class Endpoints:
     def __call__(self, request: Request) -> Answer:
         """The answer to a request of a path below `/api`. Raises nothing that is an Exception."""
         route, name = _find(request.path)
-        return self._guarded(request, route, name, trusted=False)
+        return self.at(route, name, request, trusted=False)
 
-    def at(self, route: Route, name: str, request: Request, *, trusted: bool) -> Answer:
-        """The answer where the host found the route, with the name in its path. `trusted`: it has checked a key."""
-        return self._guarded(request, route, name, trusted=trusted)
+    def at(self, route: Route | None, name: str, request: Request, *, trusted: bool) -> Answer:
+        """The answer where the route is known, None if there is none, with the name in its path. `trusted`: the host
+        has checked a key. Raises nothing that is an Exception."""
+        try:
+            given = self._refused(request) or self._routed(request, route, name, trusted=trusted)
+        except _Unknown as unknown:
+            given = unknown.answer
+        except Exception as error:  # noqa: BLE001 - whatever happens, a caller sees no traceback
+            log_failure("http", "A request could not be answered.", error)
+            given = refusal(500, FAULT)
+        return given.without_body() if request.method == "HEAD" else given
 
     def settle(self, seconds: float, changes: float = 0.0) -> None:
         """Before the application is closed: wait at most `seconds` for a check that is under way, and at most `changes`
@@ -115,16 +123,6 @@ class Endpoints:
         self._look.settle(seconds)
         if self._details is not None:
             self._details.settle(seconds)
-
-    def _guarded(self, request: Request, route: Route | None, name: str, *, trusted: bool) -> Answer:
-        try:
-            given = self._refused(request) or self._routed(request, route, name, trusted=trusted)
-        except _Unknown as unknown:
-            given = unknown.answer
-        except Exception as error:  # noqa: BLE001 - whatever happens, a caller sees no traceback
-            log_failure("http", "A request could not be answered.", error)
-            given = refusal(500, FAULT)
-        return given.without_body() if request.method == "HEAD" else given
 
     def _refused(self, request: Request) -> Answer | None:
         """What is wrong with a request, whatever it asks for."""
@@ -211,14 +209,12 @@ class Endpoints:
 
     def change(self, call: AdmittedRequest) -> Answer:
         """Pause, resume, replay or discard, as a page of ours asks for it."""
-        if self.changes is None:
-            return _not_found(call.request)
+        assert self.changes is not None  # noqa: S101 - else there is no such route
         return self.changes(call.request, call.name)
 
     def tick(self, call: AdmittedRequest) -> Answer:
         """One tick now, or what came of the last one that was asked for."""
-        if self.changes is None:
-            return _not_found(call.request)
+        assert self.changes is not None  # noqa: S101 - else there is no such route
         if call.request.method != "POST":
             return self.changes.ticks.look(call.name)
         if not self.changes.allow(call.request):
@@ -278,7 +274,7 @@ def _sign_in() -> Answer:
     return sign_in_page(_CHALLENGE)
 
 
-def _not_found(request: Request, route: Route | None = None) -> Answer:
+def _not_found(request: Request, route: Route | None) -> Answer:
     if not _is_page(request, route):
         return refusal(404, "there is nothing here")
     from poller.http.page.pages import no_page

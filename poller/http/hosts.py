@@ -13,7 +13,9 @@ HOSTS = "POLLER_HTTP_HOSTS"
 OF_THE_SITE = "WEBSITE_HOSTNAME"
 """Where Azure says what a function app is called."""
 
-_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_.-]{1,253})(?::[0-9]{1,5})?")
+PLACE = r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_.-]{1,253})(?::(?P<port>[0-9]{1,5}))?"
+"""A name or an address, with or without a port."""
+_HOST = re.compile(PLACE)
 
 
 class Hosts:

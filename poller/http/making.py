@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from poller.admin.change import Change
 from poller.admin.change_result import ChangeOutput
-from poller.admin.changes import Changes
+from poller.admin.changes import Change, Changes
 from poller.admin.pausing import Pause, Resume
 from poller.admin.quarantine.choice import Choice
 from poller.admin.quarantine.discard import Discard
@@ -24,17 +23,14 @@ from poller.app import App, Named
 from poller.errors import (
     CommitError,
     ConfigError,
-    FingerprintMismatch,
     LeaseHeld,
     LeaseLost,
     PollerError,
-    SourceError,
-    SourceUnavailable,
     StoreDenied,
-    StoreError,
     StoreUnavailable,
     WriteConflict,
 )
+from poller.http.ticks import TROUBLES
 from poller.tick.errands import Stopped
 
 CALLER = "{typed} (dashboard{place})"
@@ -152,15 +148,11 @@ def refused(wanted: WantedChange, error: PollerError) -> MadeChange:
 
 _WORDS: tuple[tuple[type[PollerError], int, str], ...] = (
     (Stopped, 409, "{name} is paused or halted: no row is handed over before a resume."),
-    (FingerprintMismatch, 409, "The checkpoint of {name} belongs to another source. See: poller status {name}"),
     (WriteConflict, 409, "A worker changed the state of {name} each time this tried to. Try again."),
     (StoreDenied, 503, "The state store refuses this process: changes need the right to write."),
     (StoreUnavailable, 503, "The state store did not answer. Whether the change was made is not known: look again."),
-    (StoreError, 409, "The state of {name} is not there, or cannot be read. See: poller status {name}"),
-    (SourceUnavailable, 503, "The database of {name} did not answer. See: poller check {name}"),
-    (SourceError, 409, "The source of {name} is not what its configuration says. See: poller check {name}"),
-    (ConfigError, 409, "The configuration or the handler of {name} is wrong. See: poller check {name}"),
     (LeaseLost, 503, "The lease of {name} was lost meanwhile. Whether the row still waits: look again."),
     (CommitError, 503, "The state store did not answer. Whether the row still waits: look again."),
+    *TROUBLES,
 )
 """The first that fits counts."""

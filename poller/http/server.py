@@ -22,8 +22,7 @@ from typing import Self
 from poller.http.addresses import Address
 from poller.http.endpoints import LARGEST_REQUEST
 from poller.http.messages import Answer, Request, refusal
-from poller.http.parsing import Malformed
-from poller.http.receiving import Receiver
+from poller.http.parsing import END, Malformed, parse
 from poller.observability.events import log_failure
 
 WAITING = 128
@@ -208,7 +207,7 @@ class HttpServer:
         with self._lock:
             self._arriving[connection] = time.monotonic()
         try:
-            return Receiver(connection, self._limits.seconds).request(remote)
+            return _Receiver(connection, self._limits.seconds).request(remote)
         finally:
             with self._lock:
                 del self._arriving[connection]
@@ -232,6 +231,72 @@ class HttpServer:
             if not more:
                 return
             left -= len(more)
+
+
+# --- its request
+
+
+class _Receiver:
+    """Reads the one request of a connection: its head, then the body that the head declares, within one time and one
+    size for both.
+
+    Args:
+        seconds: that the whole request may take, however it drips.
+    """
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self._connection = connection
+        self._deadline = time.monotonic() + seconds
+        self._got = b""
+
+    def request(self, remote: str) -> Request | None:
+        """The whole request; None of a caller that sends nothing. Raises: Malformed, OSError."""
+        head = self._head()
+        if head is None:
+            return None
+        request = parse(head, remote)
+        return request.with_body(self._body(len(head), request)) if request.values("content-length") else request
+
+    def _head(self) -> bytes | None:
+        """What stands before the body, its end included."""
+        while END not in self._got:
+            if len(self._got) > LARGEST_REQUEST:
+                raise Malformed(431, "the headers are too large")
+            if self._got and not b"A" <= self._got[:1] <= b"Z":
+                raise Malformed(400, "the request line is malformed")  # TLS, say: its end would never come
+            if not self._more() and not self._got:
+                return None
+        head, end, _ = self._got.partition(END)
+        if len(head) + len(end) > LARGEST_REQUEST:
+            raise Malformed(431, "the headers are too large")
+        return head + end
+
+    def _body(self, begins: int, request: Request) -> bytes:
+        """As long as the request declares. What follows it belongs to no request: its sender counts otherwise than this
+        server does."""
+        ends = begins + request.body_length
+        while len(self._got) < ends:
+            self._more()
+        if len(self._got) > ends:
+            raise Malformed(400, "more follows than the length of the body")
+        return self._got[begins:]
+
+    def _more(self) -> bool:
+        """True if more came; not only where nothing ever did. Raises: Malformed, OSError."""
+        self._connection.settimeout(max(0.001, self._deadline - time.monotonic()))
+        try:
+            more = self._connection.recv(LARGEST_REQUEST)
+        except TimeoutError:
+            if not self._got:
+                return False
+            raise Malformed(408, "the request took too long") from None
+        if not more and self._got:
+            raise Malformed(400, "the request is not whole")
+        self._got += more
+        return bool(more)
+
+
+# --- its answer
 
 
 def _written(given: Answer) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from poller.http.messages import in_json
@@ -42,7 +43,8 @@ class ShownHealth:
 
 def shown_health(health: Health, environment: str | None = None) -> ShownHealth:
     """A health in the form in which it is answered."""
-    parts = [_part(one) for one in health.pollers]
+    said = cache(_said)  # for this health: most pollers say the same
+    parts: list[dict[str, Any]] = [each_text(one.model_dump(mode="json"), said) for one in health.pollers]
     whole = each_text(health.model_dump(mode="json", exclude={"pollers"}), cut)
     pollers = {
         one.name: ShownPoller(_pending(one), one.lag_seconds, in_json(part))
@@ -63,6 +65,5 @@ def _pending(one: PollerHealth) -> int | None:
     return None if one.pending is None else one.pending + (one.aside_due or 0)
 
 
-def _part(one: PollerHealth) -> dict[str, Any]:
-    shown: dict[str, Any] = each_text(one.model_dump(mode="json"), lambda text, limit: cut(redact(text), limit))
-    return shown
+def _said(text: str, limit: int) -> str:
+    return cut(redact(text), limit)

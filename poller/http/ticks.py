@@ -47,16 +47,20 @@ _SAID: Mapping[Outcome, str] = {
     "lease_lost": "The lease was lost meanwhile; what was in hand comes again.",
     "commit_unknown": "The state store did not answer. Whether the last batch was committed: the next tick sees it.",
 }
+TROUBLES: tuple[tuple[type[PollerError], int, str], ...] = (
+    (FingerprintMismatch, 409, "The checkpoint of {name} belongs to another source. See: poller status {name}"),
+    (StoreError, 409, "The state of {name} is not there, or cannot be read. See: poller status {name}"),
+    (SourceUnavailable, 503, "The database of {name} did not answer. See: poller check {name}"),
+    (SourceError, 409, "The source of {name} is not what its configuration says. See: poller check {name}"),
+    (ConfigError, 409, "The configuration or the handler of {name} is wrong. See: poller check {name}"),
+)
+"""What is said of errors, of a tick and of a change, and the status of a change that ends so; the first that fits
+counts. The library's own words quote what databases say, for operators alone."""
 _FAILED: tuple[tuple[type[PollerError], str], ...] = (
-    (FingerprintMismatch, "The checkpoint of {name} belongs to another source. See: poller status {name}"),
     (StoreDenied, "The state store refuses this process."),
     (StoreUnavailable, "The state store did not answer."),
-    (StoreError, "The state of {name} is not there, or cannot be read. See: poller status {name}"),
-    (SourceUnavailable, "The database of {name} did not answer. See: poller check {name}"),
-    (SourceError, "The source of {name} is not what its configuration says. See: poller check {name}"),
-    (ConfigError, "The configuration or the handler of {name} is wrong. See: poller check {name}"),
+    *((kind, words) for kind, _, words in TROUBLES),
 )
-"""The first that fits counts. The library's own words quote what databases say, for operators alone."""
 
 
 @dataclass(frozen=True, slots=True)

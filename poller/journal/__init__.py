@@ -14,7 +14,7 @@ from poller.doors import door
 
 if TYPE_CHECKING:
     from poller.journal.audit import AuditTrail
-    from poller.journal.configurations import Configurations
+    from poller.journal.configurations import Configurations, digest_of
     from poller.journal.delivery_log import DeliveryLog
     from poller.journal.quarantine.record import QuarantineRecord
     from poller.journal.quarantine.records import Entry, Quarantine
@@ -26,6 +26,7 @@ __all__ = [
     "Entry",
     "Quarantine",
     "QuarantineRecord",
+    "digest_of",
 ]
 
 _HOMES = {
@@ -35,6 +36,7 @@ _HOMES = {
     "Entry": "quarantine.records",
     "Quarantine": "quarantine.records",
     "QuarantineRecord": "quarantine.record",
+    "digest_of": "configurations",
 }
 
 __getattr__, __dir__ = door(__name__, _HOMES)

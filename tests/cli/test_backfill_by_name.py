@@ -248,7 +248,7 @@ def test_only_so_many_documents_are_read_and_the_rest_counted(halted: Console, m
     (shown,) = ended.json["backfills"]
     assert shown["name"].startswith("orders-backfill-"), "the likeliest are looked at first"
     assert ended.json["backfills_unread"] == 1
-    assert "1 documents more" in ended.error
+    assert "were not looked at: 1;" in ended.error
     assert shown_backfills(halted, "replay")[0]["name"] == "replay"
 
 

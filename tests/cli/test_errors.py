@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from azure.storage.blob import AccountSasPermissions
 
 from poller_cli import main
+from poller_cli.terminal.printing import copyable
 from tests.cli.databases import configure, on_blobs, with_sas
 from tests.cli.project import Ended, Project
 from tests.support.azurite import ACCOUNT, KEY, Azurite
@@ -216,3 +217,25 @@ def test_an_error_names_its_command_with_the_configuration(project: Project) -> 
     assert (mismatch.code, f"{option} rebind orders" in mismatch.err) == (4, True), mismatch.err
     project.environ["POLLER_CONFIG"] = str(config)
     assert "poller rebind orders" in project.run("peek", "orders").err
+
+
+def test_an_undo_and_a_reset_are_named_with_the_configuration(project: Project) -> None:
+    config = project.folder / "other.toml"
+    project.configure("orders")
+    project.insert(1)
+    (project.folder / "poller.toml").rename(config)
+    option = f"poller -c {config}"
+    assert project.run("-c", str(config), "run", "--once").code == 0
+    undo = project.run("-c", str(config), "undo", "orders", "--change", "ffff", "--yes")
+    assert f"{option} undo orders --list" in undo.err
+    reset = project.run("-c", str(config), "reset", "orders", "--to", "snapshot", "--yes")
+    assert f"{option} reset orders --to beginning" in reset.err
+
+
+def test_no_command_that_reads_a_configuration_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poller_cli.terminal.printing._options", "-c other.toml ")
+    names = {name for group in main.PAGE.values() for line in group for name in line.split(", ")}
+
+    bare = {name for name in names if "other.toml" not in copyable(f"Run: poller {name} orders")}
+
+    assert bare == {"demo", "schema", "sink"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from poller.tick import Outcome
 from poller.tick.result import SUCCESSES
+from poller.worker import Ended
 from poller_cli import exits
 
 
@@ -26,7 +27,8 @@ def test_a_code_outside_the_table_counts_as_a_failure() -> None:
 
 
 def test_every_outcome_has_its_code() -> None:
-    codes = {outcome: exits.of_outcome(outcome) for outcome in get_args(Outcome)}
+    nobody: Any = None
+    codes = {outcome: exits.of_end(Ended(poller=nobody, outcome=outcome)) for outcome in get_args(Outcome)}
     assert {outcome for outcome, code in codes.items() if code == 0} == SUCCESSES
     assert codes["paused"] == 3
     assert {codes[o] for o in get_args(Outcome) if o not in SUCCESSES and o != "paused"} == {1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from rich.console import Console as Screen
 
+from poller.admin import PollerStatus
 from poller.backfill.watch import Watcher
 from poller.observability import BatchStarted
 from poller_cli.commands import demo
@@ -20,6 +22,7 @@ from poller_cli.demo.scene import Scene
 from poller_cli.demo.workers import Worker
 from poller_cli.output.models import DemoOutput
 from poller_cli.output.sparkline import History
+from poller_cli.output.status_report import table
 from poller_cli.output.watch_loop import screen as watched
 from poller_cli.session import Session
 from poller_cli.terminal.layout import cells, clipped, distinct, shortened, wrapped
@@ -229,3 +232,17 @@ def test_clipped_text_ends_with_a_whole_word() -> None:
     assert clipped("by ada: 1,234 rows", 16) == "by ada: 1,234 …"
     assert clipped("by ada: 1,234 rows", 12) == "by ada …"
     assert clipped("x" * 30 + ", in 41 min", 9) == "xxxx…xxxx"
+
+
+def test_a_state_is_coloured_and_not_the_name_that_holds_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Narrow(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stdout", Narrow())
+    status = PollerStatus(name="idle-stock", app_name="shop", document="state/shop/idle-stock.json", word="idle")
+
+    assert table([status], {})[0] == "idle-stock  \x1b[32midle\x1b[0m"

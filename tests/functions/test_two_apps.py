@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from poller import load_app
-from poller.journal.configurations import digest_of
+from poller.journal import digest_of
 from poller.ports import Found
 from poller.stores import SqlStore
 from tests.functions.folder import Folder

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from poller_cli.commands.options import Recorded
+from poller_cli.commands.pause import stop_or_resume
 from poller_cli.session import NamedArgument, Session
 
 NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Do not wait to see whether the handler has stopped.")]
@@ -29,17 +30,4 @@ def cancel(
     process. When the handler has ended the worker gives the lease back, and the attempt does not count. If a handler
     ignores batch.lost, its lease is no longer renewed, and nothing that it does is committed.
     """
-    from poller.admin.changes import Changes
-    from poller.admin.pausing import Cancel, await_worker
-    from poller_cli.output.change_report import ChangeReport
-
-    with session.app() as app:
-        named = app.named(name)
-        if named.documents:
-            from poller_cli.output.part_report import change_backfill
-
-            return change_backfill(session, app, named, consent, "cancel", wait=not no_wait)
-        report = ChangeReport(session, app, consent, name)
-        on = Changes(app.without_source(named), report.request)
-        output = report.made(on, Cancel())
-        return report.report(await_worker(on, output, wait=not no_wait, waiting=report.waiting))
+    return stop_or_resume(session, name, consent, "cancel", wait=not no_wait)

@@ -96,7 +96,7 @@ def _done(
     session: Session, made: TableCapture, action: Action, named: NamedPoller, consent: Consent, *, changes: bool
 ) -> CaptureOutput:
     from poller_cli.output import capture_report
-    from poller_cli.terminal.confirmation import confirm
+    from poller_cli.terminal.confirmation import confirm, show_before
 
     match action:
         case "verify":
@@ -104,13 +104,14 @@ def _done(
         case "remove":
             if consent.dry_run:
                 return capture_report.of_plan(named, action, made.plan(), changed=False)
-            confirm(consent, named.name, "removing the capture of its table", production=None)
+            confirm(consent, named.name, "removing the capture of its table")
             return capture_report.of_removed(named, made.remove(changes=changes))
     plan: CapturePlan = made.plan()
     if action == "print" or consent.dry_run:
         return capture_report.of_plan(named, action, plan, changed=False)
-    capture_report.show_before(named, plan, json=session.json, consent=consent)
-    confirm(consent, named.name, "install triggers for", production=None, typed=False)
+    before = capture_report.of_plan(named, action, plan, changed=False)
+    show_before(capture_report.screen(before, session, dry_run=False), session, consent)
+    confirm(consent, named.name, "install triggers for", typed=False)
     return capture_report.of_plan(named, action, made.install(), changed=True)
 
 

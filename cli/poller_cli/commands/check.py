@@ -36,7 +36,7 @@ def check(
     from poller.admin.latency import LASTS
     from poller_cli.output.findings import check_output, screens
     from poller_cli.output.models import CheckOutput
-    from poller_cli.terminal.printing import claim_stdout, print_json
+    from poller_cli.terminal.printing import claim_stdout
 
     out = claim_stdout() if session.json else sys.stdout  # importing a handler may print
     with session.app() as app:
@@ -49,8 +49,6 @@ def check(
                 one.findings.extend(of_all)
         found = [check_output(one, app.app_name) for one in checked]
     codes = [exits.of_checked(one) for one in checked]
-    if session.json:
-        print_json(CheckOutput(ok=all(code == exits.DONE for code in codes), pollers=found), out)
-    else:
-        print("\n\n".join(screens(found, session, verbose=verbose)))
+    output = CheckOutput(ok=all(code == exits.DONE for code in codes), pollers=found)
+    session.show(output, lambda: "\n\n".join(screens(found, session, verbose=verbose)), out)
     return exits.worst(codes)

@@ -55,15 +55,14 @@ def dashboard(
     log_to_stderr(debug=session.debug)
     key = _new_key() if is_terminal(sys.stdout) and not session.json else None
     with session.app() as app, stopped() as stop, _served(app, port, key) as server:
-        url = f"http://127.0.0.1:{server.port}/api/dashboard"
         if session.json:
-            print_json(DashboardOutput(url=url), indent=None)
+            print_json(DashboardOutput(url=server.dashboard_url), indent=None)
         else:
-            print(f"The status page: {url}", flush=True)
+            print(f"The status page: {server.dashboard_url}", flush=True)
             if key is not None:
                 print(f"The key for changes, until this ends: {key}", flush=True)
             if not no_browser and not session.plain:
-                _open(url)
+                _open(server.dashboard_url)
         while not stop.wait(1.0):  # in pieces: on Windows a wait without end is not ended by Ctrl-C
             pass
     return exits.DONE

@@ -17,7 +17,6 @@ from poller_cli import exits
 from poller_cli.session import Session
 
 if TYPE_CHECKING:
-    from poller.model.result import ResultModel
     from poller_cli.output.models import DemoOutput, PoisonDemoOutput
 
 
@@ -38,18 +37,14 @@ def demo(
 
     Example: poller demo
     """
-    from poller_cli.terminal.printing import print_json
     from poller_cli.terminal.signals import stopped
 
     say = partial(_say, sys.stderr if session.json else sys.stdout)
     temporary = tempfile.TemporaryDirectory(prefix="poller-demo-", ignore_cleanup_errors=True)
     with stopped() as stop, temporary as folder:
-        ok, output, table = (_poison if poison else _workers)(Path(folder), say, stop)
-    if session.json:
-        print_json(output)
-    else:
-        print(table)
-    return exits.DONE if ok else exits.FAILED
+        output, table = (_poison if poison else _workers)(Path(folder), say, stop)
+    session.show(output, lambda: table)
+    return exits.DONE if output.ok else exits.FAILED
 
 
 def _say(out: IO[str], seconds: float, line: str) -> None:
@@ -59,22 +54,22 @@ def _say(out: IO[str], seconds: float, line: str) -> None:
     print(folded(f"{seconds:5.1f} s  {line}", hang=9, stream=out), file=out, flush=True)
 
 
-def _workers(folder: Path, say: Callable[[float, str], None], stop: threading.Event) -> tuple[bool, ResultModel, str]:
+def _workers(folder: Path, say: Callable[[float, str], None], stop: threading.Event) -> tuple[DemoOutput, str]:
     """Two workers, one of them killed."""
     from poller_cli.demo.play import Play
     from poller_cli.demo.scene import Scene
 
     output = Play(Scene(folder), say, stop).perform()
-    return output.ok, output, _table(output)
+    return output, _table(output)
 
 
-def _poison(folder: Path, say: Callable[[float, str], None], stop: threading.Event) -> tuple[bool, ResultModel, str]:
+def _poison(folder: Path, say: Callable[[float, str], None], stop: threading.Event) -> tuple[PoisonDemoOutput, str]:
     """One row that fails."""
     from poller_cli.demo.poison import PoisonPlay
     from poller_cli.demo.poison_scene import PoisonScene
 
     output = PoisonPlay(PoisonScene(folder), say, stop).perform()
-    return output.ok, output, _poison_table(output)
+    return output, _poison_table(output)
 
 
 def _table(output: DemoOutput) -> str:

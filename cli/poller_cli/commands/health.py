@@ -27,12 +27,8 @@ def health(
     source. A pause, a first failure and rows above an open transaction are warnings.
     """
     from poller_cli.output.health_report import lines
-    from poller_cli.terminal.printing import print_json
 
     with session.app() as app:
         looked = app.health(names)
-    if session.json:
-        print_json(looked)
-    else:
-        print("\n".join(lines(looked)))
+    session.show(looked, lambda: "\n".join(lines(looked)))
     return exits.of_health(looked, strict=strict)

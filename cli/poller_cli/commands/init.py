@@ -69,7 +69,7 @@ def init(
     from poller_cli.output import init_report
     from poller_cli.output.schemas import config_schema, render
     from poller_cli.terminal.layout import fitted
-    from poller_cli.terminal.printing import notice, print_json
+    from poller_cli.terminal.printing import notice
     from poller_cli.terminal.questions import Questions
 
     if url and GivenUrl.of(url).shows_secret:
@@ -94,8 +94,8 @@ def init(
     )
     planned = plan(wanted, Questions() if ask else Choices())
     planned.write()
-    if session.json:
-        print_json(init_report.output(session, planned))
-    else:
-        print(fitted("\n".join(init_report.lines(session, planned)), sys.stdout, hang=4))
+    session.show(
+        init_report.output(session, planned),
+        lambda: fitted("\n".join(init_report.lines(session, planned)), sys.stdout, hang=4),
+    )
     return exits.FAILED if planned.fails else exits.DONE

@@ -3,6 +3,7 @@ agreed to."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -85,3 +86,16 @@ Fenced = Annotated[Consent, MadeOf(Consent, _FENCED)]
 """Of one that takes the lease."""
 Moved = Annotated[Consent, MadeOf(Consent, {**_FENCED, "allow_skip": (_ALLOW_SKIP, False)})]
 """Of one that moves a checkpoint."""
+
+
+def duration(text: str | None, option: str, step: str = "") -> timedelta | None:
+    """The time that an option says, if it is given. Raises: WrongArgument, with what to do as its `step`."""
+    from poller.admin.refusals import WrongArgument
+    from poller.model.durations import parse_duration
+
+    if text is None:
+        return None
+    try:
+        return parse_duration(text)
+    except ValueError as wrong:
+        raise WrongArgument(f"{option}: {wrong}.", next_step=step) from None

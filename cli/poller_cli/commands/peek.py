@@ -27,7 +27,6 @@ def peek(
     Example: poller peek orders --limit 3
     """
     from poller_cli.output.peek_report import peek_output, screen
-    from poller_cli.terminal.printing import print_json
 
     with session.app() as app:
         poller = app.one(name)
@@ -37,8 +36,5 @@ def peek(
 
         write_table(peeked, arrow)
     output = peek_output(name, poller.app_name, peeked)
-    if session.json:
-        print_json(output)
-    else:
-        print(screen(output, peeked.lag, [source.cursor_column, *source.pk_columns]))
+    session.show(output, lambda: screen(output, peeked.lag, [source.cursor_column, *source.pk_columns]))
     return exits.DONE

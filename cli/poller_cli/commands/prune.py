@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from poller_cli import exits
-from poller_cli.commands.options import Agreed, NameArgument
+from poller_cli.commands.options import Agreed, NameArgument, duration
 from poller_cli.session import Session
-
-if TYPE_CHECKING:
-    from datetime import timedelta
 
 
 def prune(
@@ -48,9 +45,8 @@ def prune(
     """
     from poller.admin.prune import TablePrune
     from poller_cli.output import prune_report
-    from poller_cli.terminal.confirmation import confirm
+    from poller_cli.terminal.confirmation import confirm, show_before
     from poller_cli.terminal.layout import fitted
-    from poller_cli.terminal.printing import print_json
 
     with session.app(observers=()) as app:
         poller = app.poller(name)
@@ -62,29 +58,14 @@ def prune(
             runtime=app.runtime,
             environ=os.environ,
             url_env=url_env,
-            age=_age(older_than),
+            age=duration(older_than, "--older-than", "Write it like 7d or 12h."),
             outbox=outbox,
         )
         plan = made.plan()
         output = prune_report.of_plan(name, app.app_name, plan)
         if not consent.dry_run and plan.rows:
-            prune_report.show_before(output, json=session.json, consent=consent)
-            confirm(consent, name, "delete rows of the table of", production=None, typed=not plan.captured)
+            show_before(prune_report.screen(output), session, consent)
+            confirm(consent, name, "delete rows of the table of", typed=not plan.captured)
             output = prune_report.of_done(output, made.run())
-    if session.json:
-        print_json(output)
-    else:
-        print(fitted(prune_report.screen(output), sys.stdout))
+    session.show(output, lambda: fitted(prune_report.screen(output), sys.stdout))
     return exits.DONE
-
-
-def _age(text: str | None) -> timedelta | None:
-    from poller.admin.refusals import WrongArgument
-    from poller.model.durations import parse_duration
-
-    if text is None:
-        return None
-    try:
-        return parse_duration(text)
-    except ValueError as wrong:
-        raise WrongArgument(f"--older-than: {wrong}.", next_step="Write it like 7d or 12h.") from None

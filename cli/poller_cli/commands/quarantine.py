@@ -31,14 +31,10 @@ def list_(session: Session, name: NamedArgument) -> int:
     Example: poller quarantine list orders
     """
     from poller_cli.output.quarantine_report import listed
-    from poller_cli.terminal.printing import print_json
 
     with session.app() as app:
         output = app.one(name).quarantine.list()
-    if session.json:
-        print_json(output)
-    else:
-        print(listed(output, session))
+    session.show(output, lambda: listed(output, session))
     return exits.DONE
 
 
@@ -56,17 +52,13 @@ def show(
     """
     from poller.admin.refusals import WrongArgument
     from poller_cli.output.quarantine_report import shown
-    from poller_cli.terminal.printing import print_json
 
     wanted = row or id_
     if wanted is None or (row and id_):
         raise WrongArgument("ROW: say which row.", next_step=f"Which rows wait: poller quarantine list {name}")
     with session.app() as app:
         output = app.one(name).quarantine.show(wanted)
-    if session.json:
-        print_json(output)
-    else:
-        print(shown(output, session))
+    session.show(output, lambda: shown(output, session))
     return exits.DONE
 
 
@@ -99,7 +91,7 @@ def replay(
     from poller_cli.output import quarantine_report
     from poller_cli.output.change_report import ChangeReport
     from poller_cli.terminal.confirmation import confirm
-    from poller_cli.terminal.printing import claim_stdout, print_json
+    from poller_cli.terminal.printing import claim_stdout
 
     version = version_of(current=current, recorded=recorded or as_it_was)
     choice = Choice(ids=(*(rows or ()), *(ids or ())), key=_pairs(key or [], "--key"), all=every)
@@ -111,13 +103,10 @@ def replay(
         if output.rows and not consent.dry_run:
             if report.shows:
                 print(quarantine_report.to_replay(output), file=sys.stderr if session.json else out, flush=True)
-            confirm(consent, name, "quarantine replay", production=None, typed=False)
+            confirm(consent, name, "quarantine replay", typed=False)
             agreed = Choice(ids=[row.id for row in output.rows])
             output = hand_over(poller, agreed, version, report.request)
-    if session.json:
-        print_json(output, out)
-    else:
-        print(quarantine_report.replayed(output))
+    session.show(output, lambda: quarantine_report.replayed(output), out)
     return quarantine_report.code_of(output)
 
 

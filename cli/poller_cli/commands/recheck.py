@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poller_cli import exits
-from poller_cli.commands.options import Delivered, NameArgument
+from poller_cli.commands.options import Delivered, NameArgument, duration
 from poller_cli.session import Session
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from poller.poller import Poller
     from poller.tick.recheck import Recheck
 
@@ -46,7 +44,7 @@ def recheck(
     from poller_cli.terminal.layout import fitted
     from poller_cli.terminal.printing import claim_stdout, complain, print_json
 
-    window = _duration(since)
+    window = duration(since, "--since")
     why = checked_reason(consent.reason, "--reason")
     again = session.command("recheck", name, *([] if since is None else ["--since", since]), "--redeliver")
     out = claim_stdout() if session.json else sys.stdout
@@ -60,7 +58,7 @@ def recheck(
             shown = sys.stderr if session.json else out
             print(fitted(recheck_report.findings(output), shown), file=shown, flush=True)
         if found.rows and redeliver and not consent.dry_run:
-            confirm(consent, name, "redelivering", production=None)  # as a backfill: the checkpoint stays
+            confirm(consent, name, "redelivering")  # as a backfill: the checkpoint stays
             failure = _redeliver(poller, found, why)
             output = recheck_report.output(name, poller.app_name, found)
     if session.json:
@@ -90,15 +88,3 @@ def _redeliver(poller: Poller, found: Recheck, reason: str | None) -> str | None
         line = error_line(error) if poller.options.error_text else ""
         return f"{kind}: {line}" if line else kind
     return None
-
-
-def _duration(text: str | None) -> timedelta | None:
-    from poller.admin.refusals import WrongArgument
-    from poller.model.durations import parse_duration
-
-    if text is None:
-        return None
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise WrongArgument(f"--since: {error}.") from None

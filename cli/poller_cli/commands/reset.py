@@ -14,6 +14,7 @@ from poller_cli.commands.options import Moved, NameArgument
 from poller_cli.session import Session
 
 if TYPE_CHECKING:
+    from poller.admin.changes import Change
     from poller.admin.restore import Restore
     from poller.config import SourceConfig
     from poller.model.cursor import Cursor
@@ -77,17 +78,14 @@ def reset(
         raise WrongArgument("--rebind: is for a checkpoint from a file or a backup; other resets need none.")
     with session.app() as app:
         poller = app.poller(name)
-        report = ChangeReport(session, app, consent, name)
-        if to == "beginning":
-            return report.carry_out(poller, Reset(None, token_at_least))
-        if to == "snapshot":
-            return report.carry_out(poller, Reset(None, token_at_least, snapshot=True))
-        if to == "here":
-            return report.carry_out(poller, Reset(None, token_at_least, here=True))
-        if kept:
-            return report.carry_out(poller, _restore(poller, to, rebind=rebind, token_at_least=token_at_least))
-        cursor = _cursor(poller, app.config.pollers[name].source, to, pk, option="--to")
-        return report.carry_out(poller, Reset(cursor, token_at_least))
+        change: Change
+        if to in _PLACES:
+            change = Reset(None, token_at_least, here=to == "here", snapshot=to == "snapshot")
+        elif kept:
+            change = _restore(poller, to, rebind=rebind, token_at_least=token_at_least)
+        else:
+            change = Reset(_cursor(poller, app.config.pollers[name].source, to, pk, option="--to"), token_at_least)
+        return ChangeReport(session, app, consent, name).carry_out(poller, change)
 
 
 def reset_to_beginning(session: Session, name: NameArgument, token_at_least: _TOKEN = 0, *, consent: Moved) -> int:

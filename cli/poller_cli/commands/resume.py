@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from poller_cli.commands.options import Recorded
+from poller_cli.commands.pause import stop_or_resume
 from poller_cli.session import NamedArgument, Session
 
 
@@ -17,13 +18,4 @@ def resume(
 
     Example: poller resume orders --reason "the customer exists now"
     """
-    from poller.admin.pausing import Resume
-    from poller_cli.output.change_report import ChangeReport
-
-    with session.app() as app:
-        named = app.named(name)
-        if named.documents:
-            from poller_cli.output.part_report import change_backfill
-
-            return change_backfill(session, app, named, consent, "resume")
-        return ChangeReport(session, app, consent, name).carry_out(app.without_source(named), Resume())
+    return stop_or_resume(session, name, consent, "resume")

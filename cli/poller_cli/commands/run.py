@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from poller.app import App
     from poller.observability import Observer
     from poller.poller import Poller
+    from poller.tick.result import TickResult
     from poller.worker import Ended, Mode, Replicas
     from poller_cli.output.events import EventPrinter
-    from poller_cli.terminal.progress import LiveProgress
 
 
 def run(
@@ -105,7 +105,7 @@ def run(
     )
     log_to_stderr(debug=session.debug, as_json=log_format == "json")
     in_hand = worker.BatchesInHand()
-    progress = None if log_format == "json" else _progress(session)
+    progress = None if log_format == "json" else session.progress()
     observers: list[Observer] = [in_hand, printer] if progress is None else [in_hand, printer, progress]
     signals = worker.stopped_by_signals(stop, in_hand, exit_code=exits.FAILED, form=form_of_signals())
     with (
@@ -172,21 +172,40 @@ def _wired(
 def _explain(session: Session, mode: Mode, end: Ended[Poller]) -> None:
     """Say why a poller ended, if it did not end well, and what to do; the others may go on for days. One that has
     delivered all rows says how many it left aside."""
-    from poller_cli.output.event_words import BEFORE_RESUME
-    from poller_cli.output.failing_words import left_behind, what_to_do
     from poller_cli.terminal.printing import complain, of_poller, show_trace
 
     name, result = end.poller.name, end.result
     if end.error is not None:
-        first = BEFORE_RESUME.get(end.outcome or "")
+        first = _BEFORE_RESUME.get(end.outcome or "")
         step = f". {first}: {session.command('resume', name)}" if first else ""
         if result is not None and result.outcome == "handler_failed" and result.next_command:
-            step = f". {what_to_do(result.next_command)}: {session.command(*result.next_command)}"
+            step = f". {_what_to_do(result.next_command)}: {session.command(*result.next_command)}"
         complain(of_poller(name, end.error.rstrip(".") + step if step else end.error))
-    elif mode == "until_idle" and result is not None and (left := left_behind(result)):
+    elif mode == "until_idle" and result is not None and (left := _left_behind(result)):
         complain(of_poller(name, f"{left}. Look at them: {session.command('quarantine', 'list', name)}"))
     if end.trace is not None and session.debug:
         show_trace(end.trace)
+
+
+_BEFORE_RESUME = {"halted": "Fix it, then", "paused": "To go on"}
+"""What comes before the command that resumes a poller of this state."""
+
+
+def _what_to_do(words: Sequence[str]) -> str:
+    """What comes before a command that a tick's result names."""
+    if words[1] == "list":
+        return "Look at them"
+    return "If every row fails, wait; else fix it, or set the row aside"
+
+
+def _left_behind(result: TickResult) -> str:
+    """The rows that wait although none is left to deliver; empty if none does."""
+    from poller.admin.counts import rows
+
+    said = [f"{rows(result.aside)} set aside, tried again automatically"] if result.aside else []
+    if result.quarantined:
+        said.append(f"{rows(result.quarantined)} for a person to look at")
+    return "; ".join(said)
 
 
 @contextmanager
@@ -205,12 +224,3 @@ def _served(app: App, address: str | None, token_file: Path | None, changes_key_
     with serve(app, address, token_file=token_file, changes_key_file=changes_key_file) as server:
         notice(f"Health is answered at {server.url}, the dashboard is {server.dashboard_url}")
         yield
-
-
-def _progress(session: Session) -> LiveProgress | None:
-    """The lines of the pollers at work, if a person sees them."""
-    if session.plain:
-        return None
-    from poller_cli.terminal.progress import LiveProgress
-
-    return LiveProgress()

@@ -27,11 +27,7 @@ def ddl(
     """
     from poller.sinks.schema import ddl as statements
     from poller_cli.output.models import SinkDdlOutput
-    from poller_cli.terminal.printing import print_json
 
     found = statements(url)
-    if session.json:
-        print_json(SinkDdlOutput(statements=found))
-    else:
-        print("\n\n".join(f"{statement};" for statement in found))
+    session.show(SinkDdlOutput(statements=found), lambda: "\n\n".join(f"{statement};" for statement in found))
     return exits.DONE

@@ -54,7 +54,7 @@ def undo(
         wanted = undo_of(on, change)
         if wanted.fenced:
             on = Changes(app.one(name), report.request)
-        return report.report(report.made(on, wanted))
+        return report.carry_out_on(on, wanted)
 
 
 def _print(output: UndoListOutput) -> None:

@@ -37,8 +37,6 @@ class PoisonPlay:
     _calls: int = 0
     _strikes: int | None = None
     _aside: bool = False
-    _behind: int = 0
-    _later: int = 0
     _worker: Worker | None = None
     _replay: Worker | None = None
 
@@ -97,8 +95,6 @@ class PoisonPlay:
                         f"{event['strikes']} of its {event['failures']} failures came after others had worked: it is "
                         "poison, and waits for a person."
                     )
-                case "row_delivered_later":
-                    self._later += 1
 
     def _fails(self, error: str) -> None:
         if self._aside:
@@ -112,7 +108,6 @@ class PoisonPlay:
             self._say(part if self._in_hand > 1 else "One fails alone: this is the row.")
 
     def _sets_aside(self, *, behind: bool) -> None:
-        self._behind += behind
         if not behind and not self._aside:
             self._aside = True
             self._say(f"Found in {self._calls} calls, recorded and set aside. The checkpoint moves on.")

@@ -22,14 +22,12 @@ class Worker:
     """One process. `observe` is called with each of its events, on a thread that reads them.
 
     Attributes:
-        token: of its last tenure.
         last_error: the last line it wrote to stderr.
     """
 
     name: str
     scene: Scene
     observe: Callable[[Worker, Event], None]
-    token: int = 0
     last_error: str = ""
     process: subprocess.Popen[str] = field(init=False)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -56,10 +54,7 @@ class Worker:
         for line in stream:
             if not line.startswith('{"'):
                 continue  # the output of a command that is not `run`
-            event: Event = json.loads(line)
-            if event["event"] in ("lease_acquired", "lease_taken_over"):
-                self.token = event["fencing_token"]
-            self.observe(self, event)
+            self.observe(self, json.loads(line))
 
     def _read_errors(self, stream: IO[str]) -> None:
         for line in stream:

@@ -64,17 +64,14 @@ class BackfillReport:
         self._consent = consent
         self._stop = stop
         self._in_hand = worker.BatchesInHand()
-        self._progress: LiveProgress | None = None
+        self._progress = session.progress()
         self._codes: list[int] = []
         self._out: IO[str] | None = None
         self.observers: list[Observer] = [
             self._in_hand,
             EventPrinter(json_lines=None, debug=session.debug, quiet_errors=True),
         ]
-        if not session.plain:
-            from poller_cli.terminal.progress import LiveProgress
-
-            self._progress = LiveProgress()
+        if self._progress is not None:
             self.observers.append(self._progress)
         log_to_stderr(debug=session.debug)
 
@@ -113,7 +110,7 @@ class BackfillReport:
 
     def confirm(self, name: str) -> None:
         """Ask, unless it was agreed to beforehand. Raises: Refused."""
-        confirm(self._consent, name, "backfill", production=None)
+        confirm(self._consent, name, "backfill")
         if self._json:
             self._out = claim_stdout()  # from here on the handler may print
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from poller.admin.counts import rows
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from poller.databases.capture import CapturePlan, Removed
     from poller.model.change_chain import Chain
     from poller_cli.session import Session
-    from poller_cli.terminal.confirmation import Consent
 
 
 class NamedPoller(NamedTuple):
@@ -41,35 +39,17 @@ def of_plan(
         gap=plan.gap,
         statements=list(plan.statements),
         warnings=list(plan.warnings),
-        cost=CaptureCost(
-            rows=plan.cost.rows,
-            json_bytes=plan.cost.json_bytes,
-            bytes_per_change=plan.cost.bytes_per_change,
-            microseconds=plan.cost.microseconds,
-        ),
+        cost=CaptureCost.model_validate(plan.cost, from_attributes=True),
         proof=None,
     )
 
 
 def _bare(named: NamedPoller, action: Literal["remove", "verify"], **fields: object) -> CaptureOutput:
-    values: dict[str, object] = {
-        "name": named.name,
-        "app_name": named.app_name,
-        "action": action,
-        "changed": False,
-        "table": None,
-        "change_table": None,
-        "standing": None,
-        "key": [],
-        "columns": [],
-        "old_values": None,
-        "gap": None,
-        "statements": [],
-        "warnings": [],
-        "cost": None,
-        "proof": None,
-    }
-    return CaptureOutput.model_validate(values | fields)
+    """Where there is no plan to tell of."""
+    nothing: dict[str, object] = dict.fromkeys(CaptureOutput.model_fields)
+    lists: dict[str, object] = {"key": [], "columns": [], "statements": [], "warnings": []}
+    said = {"name": named.name, "app_name": named.app_name, "action": action, "changed": False}
+    return CaptureOutput.model_validate(nothing | lists | said | fields)
 
 
 def of_removed(named: NamedPoller, removed: Removed) -> CaptureOutput:
@@ -87,20 +67,9 @@ def of_chain(named: NamedPoller, chain: Chain) -> CaptureOutput:
         compared=chain.compared,
         gaps=chain.gaps,
         breaks=chain.count,
-        first_breaks=[CaptureBreak(change=one.change, what=one.what) for one in chain.breaks],
+        first_breaks=[CaptureBreak.model_validate(one, from_attributes=True) for one in chain.breaks],
     )
     return _bare(named, "verify", proof=proof)
-
-
-def show_before(named: NamedPoller, plan: CapturePlan, *, json: bool, consent: Consent) -> None:
-    """What an operator sees before agreeing, if there is one to ask."""
-    from poller_cli.terminal.confirmation import will_ask
-    from poller_cli.terminal.layout import fitted
-
-    if will_ask(consent) and not consent.yes:
-        stream = sys.stderr if json else sys.stdout
-        shown = "\n".join(_facts(of_plan(named, "install", plan, changed=False)))
-        print(fitted(shown, stream), file=stream, flush=True)
 
 
 def screen(output: CaptureOutput, session: Session, *, dry_run: bool) -> str:

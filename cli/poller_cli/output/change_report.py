@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from poller.admin.change import Change, Preview
 from poller.admin.change_result import ChangeOutput
-from poller.admin.changes import Changes
+from poller.admin.changes import Change, Changes, Preview
+from poller.admin.pausing import await_worker
 from poller.model.escape import escape_lines
 from poller.model.when import span
 from poller_cli import exits
@@ -47,8 +47,14 @@ class ChangeReport:
 
     def carry_out(self, poller: WiredPoller, change: Change) -> int:
         """Show, ask, make and print it. Raises: as `Changes.make`."""
-        on = Changes(poller, self.request)
-        return self.report(self.made(on, change))
+        return self.carry_out_on(Changes(poller, self.request), change)
+
+    def carry_out_on(self, on: Changes, change: Change, *, wait: bool = True) -> int:
+        """The same. `wait`: after a cancel, until its worker has stopped the handler."""
+        output = self.made(on, change)
+        if change.kind == "cancel":
+            output = await_worker(on, output, wait=wait, waiting=self.waiting)
+        return self.report(output)
 
     def made(self, on: Changes, change: Change) -> ChangeOutput:
         """Show it, ask, and make it; if something else happened meanwhile, again. Raises: as `Changes.make`."""

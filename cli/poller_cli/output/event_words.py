@@ -13,8 +13,8 @@ from poller.observability import PollerEvent
 _Fields = Mapping[str, Any]
 
 
-def _by(fields: _Fields, key: str = "previous_owner_id") -> str:
-    return str(fields.get(key) or "an unknown owner")
+def _by(fields: _Fields) -> str:
+    return str(fields.get("previous_owner_id") or "an unknown owner")
 
 
 def _bound(fields: _Fields) -> str:
@@ -97,10 +97,6 @@ _WORDS: Mapping[str, Callable[[_Fields], str]] = {
     "table_large": lambda f: f"{f['table']} has {f['bytes']:,} bytes, more than its limit of {f['warn_size']:,}",
     "server_below_checkpoint": lambda f: f"the database is below the checkpoint: {f['reason'] or 'no reason given'}",
 }
-
-
-BEFORE_RESUME = {"halted": "Fix it, then", "paused": "To go on"}
-"""What comes before the command that resumes a poller of this state."""
 
 
 def words(event: PollerEvent) -> str:

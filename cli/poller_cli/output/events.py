@@ -19,7 +19,7 @@ from poller.model.when import clock, span, took
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
 from poller.tick.watches import PENDING_CAP
 from poller_cli.output.event_words import words
-from poller_cli.output.json_log import of_event
+from poller_cli.output.json_log import LONGEST, of_event
 from poller_cli.terminal.layout import is_terminal
 from poller_cli.terminal.printing import (
     coloured,
@@ -33,9 +33,6 @@ from poller_cli.terminal.printing import (
 
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "backing_off", "blocked", "halted"})
 """Outcomes that are shown once, and not again until something else happens."""
-LONGEST_LINE = 20_000
-"""The most characters of one log record of a handler or library that are shown: searching them for secrets takes time,
-in which no heartbeat runs."""
 _COLOURS = {"WARNING": "yellow", "ERROR": "red"}
 MANY = 20
 """With more pollers than this the ticks without trouble are counted, on a terminal."""
@@ -161,7 +158,7 @@ class LogLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """All of it, its traceback included: a row's value in it must not steer the terminal, nor show a secret."""
-        text = escape_lines(shortened(super().format(record), LONGEST_LINE))
+        text = escape_lines(shortened(super().format(record), LONGEST))
         return text if record.name == "poller" else text.replace("\n", f"\n{_name_of(record)}: ")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from poller.admin.latency import CHECK
-from poller_cli.output.many import MANY, total
+from poller_cli.output.many import MANY, some, total
 from poller_cli.output.models import FindingOutput, PollerCheck
 from poller_cli.terminal.layout import columns, wrapped
 from poller_cli.terminal.printing import coloured, copyable, one_line
@@ -22,8 +22,6 @@ _HANG = 9
 """Columns before what a finding says: two blanks, its severity, two blanks."""
 _ROOM = 40
 """Columns that a message needs beside the name of its check; with fewer it goes on beneath that."""
-_NAMES = 5
-"""So many of the pollers that are well are named."""
 
 
 def finding_output(finding: Finding) -> FindingOutput:
@@ -59,7 +57,7 @@ def screens(found: Sequence[PollerCheck], session: Session, *, verbose: bool = F
         checks = session.command("check", "-v")
         shown.append(_folded(f"{_named(well)} well ({checks} shows what was looked at)", hang=2))
     if len(found) > MANY:
-        words = {one.name: _verdict(one).partition(" ")[2] for one in found}
+        words = {one.name: _verdict(one) for one in found}
         shown.append(_folded(total(words), hang=2))
     return shown
 
@@ -72,15 +70,12 @@ def _is_shown(found: PollerCheck) -> bool:
 def _named(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"{names[0]} is"
-    more = f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
-    return f"{len(names):,} pollers ({', '.join(names[:_NAMES])}{more}) are"
+    return f"{len(names):,} pollers ({some(names)}) are"
 
 
 def _verdict(found: PollerCheck) -> str:
-    """Two words or more, for the whole."""
-    if found.errors:
-        return "is with errors"
-    return "is with warnings" if found.warnings else "is well"
+    """For the whole."""
+    return "with errors" if found.errors else "with warnings" if found.warnings else "well"
 
 
 def screen(found: PollerCheck, session: Session, *, verbose: bool = False) -> str:

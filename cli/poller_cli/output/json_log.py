@@ -15,7 +15,8 @@ from poller.model.stamps import stamp
 from poller.observability import PollerEvent
 
 LONGEST = 20_000
-"""The most characters of a traceback, or of one log record of a handler or library, that are shown."""
+"""The most characters of a traceback, or of one log record of a handler or library, that are shown: searching
+them for secrets takes time, in which no heartbeat runs."""
 
 
 def line(at: datetime, level: str, logger: str, fields: dict[str, Any]) -> str:

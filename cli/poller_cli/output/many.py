@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 MANY = 20
 """With more pollers than that, a block for each is too long to read."""
 _NAMED = 5
 
 
-def total(words: Mapping[str, str], *, kind: str = "pollers") -> str:
+def total(words: Mapping[str, str]) -> str:
     """One line; `words`: how each stands, by its name. Whatever most of them are is only counted."""
     having: dict[str, list[str]] = {}
     for name, word in words.items():
@@ -17,6 +17,11 @@ def total(words: Mapping[str, str], *, kind: str = "pollers") -> str:
     most, *others = sorted(having.items(), key=lambda one: -len(one[1]))
     parts = [f"{len(most[1]):,} {most[0]}"]
     for word, names in others:
-        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        parts.append(f"{len(names):,} {word} ({', '.join(names[:_NAMED])}{more})")
-    return f"{len(words):,} {kind}: {'; '.join(parts)}"
+        parts.append(f"{len(names):,} {word} ({some(names)})")
+    return f"{len(words):,} pollers: {'; '.join(parts)}"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

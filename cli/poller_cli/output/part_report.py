@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from poller.admin.change_result import ChangeOutput
-from poller.admin.pausing import await_worker
-from poller.backfill.changes import BackfillChanges, Kind
+from poller.admin.pausing import Kind
+from poller.backfill.changes import BackfillChanges
 from poller_cli import exits
 from poller_cli.output.change_report import ChangeReport, surely_reported
 from poller_cli.terminal.confirmation import confirm, will_ask
@@ -39,7 +39,7 @@ def change_backfill(
             elif shows and not consent.dry_run:
                 print(printable(preview.nothing), file=out, flush=True)
     if not consent.dry_run:
-        confirm(consent, named.name, kind, production=None, typed=False)  # a pause or a resume
+        confirm(consent, named.name, kind, typed=False)  # a pause or a resume
 
     def changed(output: ChangeOutput) -> None:
         """At once: the next may fail."""
@@ -61,7 +61,4 @@ def _change_part(session: Session, app: App, named: Named, consent: Consent, kin
     report = ChangeReport(session, app, consent, named.documents[0].name)
     changes = BackfillChanges(app.backfills, named.documents, kind, report.request)
     (part,) = changes.parts
-    output = report.made(part, changes.change)
-    if kind == "cancel":
-        output = await_worker(part, output, wait=wait, waiting=report.waiting)
-    return report.report(output)
+    return report.carry_out_on(part, changes.change, wait=wait)

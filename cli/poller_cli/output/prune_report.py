@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from poller.admin.counts import rows
@@ -12,7 +11,6 @@ from poller_cli.terminal.printing import printable
 
 if TYPE_CHECKING:
     from poller.admin.prune import PrunedRows, PrunePlan
-    from poller_cli.terminal.confirmation import Consent
 
 
 def of_plan(name: str, app_name: str, plan: PrunePlan) -> PruneOutput:
@@ -37,16 +35,6 @@ def of_done(output: PruneOutput, done: PrunedRows) -> PruneOutput:
     if output.change_table and done.through is not None:
         through = max(done.through, through or 0)
     return output.model_copy(update={"changed": done.rows > 0, "rows": done.rows, "pruned_through": through})
-
-
-def show_before(output: PruneOutput, *, json: bool, consent: Consent) -> None:
-    """What an operator sees before agreeing, if there is one to ask."""
-    from poller_cli.terminal.confirmation import will_ask
-    from poller_cli.terminal.layout import fitted
-
-    if will_ask(consent) and not consent.yes:
-        stream = sys.stderr if json else sys.stdout
-        print(fitted(screen(output), stream), file=stream, flush=True)
 
 
 def screen(output: PruneOutput) -> str:

@@ -63,8 +63,8 @@ def complaints(looked: Survey) -> list[str]:
     lines += [of_poller(one.name, one.error) for one in named if one.error]
     if looked.unread:
         lines.append(
-            f"{looked.unread:,} documents more may be of backfills and were not looked at; poller status NAME shows "
-            "any of them."
+            f"Documents that may be of backfills and were not looked at: {looked.unread:,}; poller status NAME shows any "
+            "of them."
         )
     return lines
 
@@ -87,10 +87,7 @@ def screens(looked: Survey, session: Session, *, verbose: bool = False) -> list[
     worst = min(shown, key=rank, default=None)
     if worst is not None and worst.severity != "well":
         ends.append(f"What to do: {session.command('status', worst.name)}")
-    return [
-        *blocks,
-        *(fitted(line, sys.stdout) for line in ["\n".join(ends)] if line),
-    ]
+    return [*blocks, *([fitted("\n".join(ends), sys.stdout)] if ends else [])]
 
 
 _HANG = 12
@@ -123,11 +120,11 @@ def _head(status: PollerStatus) -> str:
     )
 
 
-def _fitted(lines: _Lines, *, indent: str = "  ") -> list[str]:
+def _fitted(lines: _Lines) -> list[str]:
     """As lines of the terminal. What a row or an error holds must not steer it."""
     width = columns(sys.stdout)
-    texts = [printable(f"{name:<9} {text}", indent=indent) for name, text in lines]
-    return [part for text in texts for part in wrapped(text, width, hang=len(indent) + 10, statement="poller " in text)]
+    texts = [printable(f"{name:<9} {text}", indent="  ") for name, text in lines]
+    return [part for text in texts for part in wrapped(text, width, hang=_HANG, statement="poller " in text)]
 
 
 def _why(status: PollerStatus) -> _Lines:
@@ -275,7 +272,7 @@ def table(pollers: Sequence[PollerStatus], beneath: Mapping[str, Sequence[Backfi
         lines = [padded(_TABLE[:-1], widths, [column.head for column in _TABLE[:-1]])]
     for one, row in zip(shown, rows, strict=True):
         lines += _lines(one, row, widths, room, width)
-    return [*lines]
+    return lines
 
 
 def _names(names: Sequence[str], width: int | None) -> list[str]:
@@ -331,5 +328,6 @@ def _stacked(status: PollerStatus, row: Sequence[str], width: int) -> list[str]:
     facts += [f"last commit {last}" * (last != _NOTHING), owner]
     text = ", ".join(fact for fact in facts if fact)
     head = wrapped(f"{name}  {word}", width, hang=2)
-    head[-1] = head[-1].replace(word, coloured(word, state_word(status)[1], sys.stdout))
+    if head[-1].endswith(word):  # a state of several words may be on two lines
+        head[-1] = head[-1].removesuffix(word) + coloured(word, state_word(status)[1], sys.stdout)
     return [*head, *(wrapped(f"  {text}", width, hang=2) if text else ())]

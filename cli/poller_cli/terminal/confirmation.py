@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from poller.admin.refusals import Refused
 from poller.admin.request import ChangeOptions
 from poller.model.escape import is_visible
-from poller_cli.terminal.layout import is_terminal
+from poller_cli.terminal.layout import fitted, is_terminal
+
+if TYPE_CHECKING:
+    from poller_cli.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,14 @@ def will_ask(consent: Consent) -> bool:
     return consent.confirm is None and not consent.dry_run and sys.stdin is not None and is_terminal(sys.stdin)
 
 
-def confirm(consent: Consent, name: str, kind: str, *, production: str | None, typed: bool = True) -> None:
+def show_before(text: str, session: Session, consent: Consent) -> None:
+    """Show what is to be agreed to, if there is an operator to ask: on stderr if stdout is for JSON."""
+    if will_ask(consent) and not consent.yes:
+        stream = sys.stderr if session.json else sys.stdout
+        print(fitted(text, stream), file=stream, flush=True)
+
+
+def confirm(consent: Consent, name: str, kind: str, *, production: str | None = None, typed: bool = True) -> None:
     """Return when the operator agreed to `kind` of the poller `name`.
 
     `production`: the configuration file that says so, if `--yes` needs a reason; else None. `typed`: whether

@@ -44,7 +44,9 @@ class Pace:
 
     def rate(self) -> float | None:
         """Rows per second, over the last moments."""
-        (first, before, _), (last, after, _) = self._ends()
+        if not self._seen:
+            return None
+        (first, before, _), (last, after, _) = self._seen[0], self._seen[-1]
         return (after - before) / (last - first) if last > first else None
 
     def left(self) -> float | None:
@@ -65,8 +67,3 @@ class Pace:
         if self.end is not None:
             return max(0.0, (self.end - reached).total_seconds()) / speed if speed > 0 else None
         return self.lag / (speed - 1) if speed > 1 else None
-
-    def _ends(self) -> tuple[tuple[float, int, datetime | None], tuple[float, int, datetime | None]]:
-        if not self._seen:
-            return (0.0, 0, None), (0.0, 0, None)
-        return self._seen[0], self._seen[-1]

@@ -107,8 +107,8 @@ def of_poller(name: str, text: str) -> str:
 
 
 _COMMAND = re.compile(
-    r"\bpoller (?=(?:run|status|watch|check|peek|history|pause|cancel|resume|rebind|recheck|backfill|init|quarantine|"
-    r"capture)\b|(?:reset-to|clone|export)-)"
+    r"\bpoller (?=(?:run|status|watch|health|check|peek|history|dashboard|pause|cancel|resume|reset|undo|checkpoint|"
+    r"rebind|recheck|backfill|dispatch|init|quarantine|capture|prune)\b|(?:clone|export)-)"
 )
 _options = ""
 

@@ -61,17 +61,6 @@ class _Screenful(Progress):
             yield Text(f"  and {more:,} more at work", no_wrap=True)
 
 
-def zones_of(config: AppConfig) -> dict[str, tzinfo | None]:
-    """The `zones` of all pollers of a configuration."""
-    zones: dict[str, tzinfo | None] = {}
-    for name, poller in config.pollers.items():
-        if poller.source.cursor_kind == "timestamp+pk":
-            with suppress(ZoneInfoNotFoundError, ValueError):
-                zone = poller.source.cursor_time_zone
-                zones[name] = None if zone is None else ZoneInfo(zone)
-    return zones
-
-
 class LiveProgress:
     """An observer that shows which poller is at work and how fast. A context manager: the lines live inside it.
 
@@ -105,7 +94,11 @@ class LiveProgress:
 
     def show_times(self, config: AppConfig) -> None:
         """Know what the times of this configuration's pollers mean."""
-        self.zones |= zones_of(config)
+        for name, poller in config.pollers.items():
+            if poller.source.cursor_kind == "timestamp+pk":
+                with suppress(ZoneInfoNotFoundError, ValueError):
+                    zone = poller.source.cursor_time_zone
+                    self.zones[name] = None if zone is None else ZoneInfo(zone)
 
     def count_pending(self, poller: Poller) -> None:
         """Count the rows that `poller` has before it, so that its first tick, too, shows how long yet. Changes nothing;

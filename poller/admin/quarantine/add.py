@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from poller.admin.change import Base, Change, Changing, Undo
 from poller.admin.change_result import ChangedRow
+from poller.admin.changes import Base, Change, Changes, Undo
 from poller.admin.editor import Applied
 from poller.admin.quarantine.records import every_row, records_of, settle
 from poller.admin.refusals import Refused, WrongArgument, clean, shown
@@ -45,7 +45,7 @@ class Add(Change):
     strict = False
     typed = False
 
-    def looked(self, on: Changing) -> tuple[Add, Base]:
+    def looked(self, on: Changes) -> tuple[Add, Base]:
         """Raises: WrongArgument (no key, or no such row), FingerprintMismatch, ConfigError (rows wait under another
         `ordering_key`), SourceError, StoreError."""
         poller = on.poller
@@ -61,7 +61,7 @@ class Add(Change):
         assert self.found is not None  # noqa: S101 - `looked` comes first
         return self.found
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         """Listed, and what was known of the row that failed is forgotten: the next tick goes on at once."""
         columns = key_columns(on.poller.source, on.poller.options.ordering_key)
 
@@ -76,10 +76,10 @@ class Add(Change):
 
         return added
 
-    def rows(self, on: Changing, state: State) -> Sequence[ChangedRow]:
+    def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
         return [ChangedRow(id=self.row.facts.id, pk=self.row.cursor.tiebreaker or {}, status="aside")]
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         """Raises: Refused, if the row cannot be set aside; SourceError."""
         id_, name, options = self.row.facts.id, on.name, on.poller.options
         if id_ in aside.listed(state):
@@ -103,14 +103,14 @@ class Add(Change):
         """Ids of listed versions of the row that give up their place to it."""
         return [row.id for row in aside.listed(state).values() if row.pk == self.row.facts.pk]
 
-    def _is_passed(self, on: Changing, state: State) -> bool:
+    def _is_passed(self, on: Changes, state: State) -> bool:
         """True if the checkpoint is at or behind the row, by the database's order."""
         if state.checkpoint.cursor is None:
             return False
         between = on.poller.source.count_between(state.checkpoint.cursor, self.row.cursor, cap=1)
         return between is not None and between[0] == 0
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         line = "It is not handed over until the checkpoint has passed it, and is then tried again automatically;"
         notes = [f"{line} later rows of its ordering key wait behind it."]
         if state.control.halted:
@@ -120,7 +120,7 @@ class Add(Change):
     def undo(self, state: State) -> Undo | None:
         return "relist"
 
-    def before_write(self, on: Changing, state: State) -> None:
+    def before_write(self, on: Changes, state: State) -> None:
         """The record, before the write that lists the row. Raises: NoRecord, StoreError."""
         operator, row, records = on.operator, self.row, records_of(on.poller, on.operator)
         records.open(
@@ -138,19 +138,12 @@ class Add(Change):
             deadline=records.runtime.monotonic() + records.timing.tenure,
         )
 
-    def finish(self, on: Changing, state: State, applied: Applied | None) -> Sequence[str]:
+    def finish(self, on: Changes, state: State, applied: Applied | None) -> Sequence[str]:
         """The records of the versions whose place it took say so."""
         if applied is None or applied.before is None:
             return ()
-        return settle(
-            records_of(on.poller, on.operator),
-            self._older(applied.before.state),
-            "superseded",
-            by=on.operator.by,
-            reason=on.operator.reason,
-            fencing_token=state.lease.fencing_token,
-            generation=state.checkpoint.generation,
-        )
+        records, older = records_of(on.poller, on.operator), self._older(applied.before.state)
+        return settle(records, older, "superseded", state, by=on.operator)
 
     def _error(self, state: State) -> DeliveryError | None:
         """How the row failed, if it was found to be the one that does."""

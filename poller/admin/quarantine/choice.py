@@ -38,15 +38,15 @@ def check_choice(choice: Choice, poller: WiredPoller) -> None:
     if sum(map(bool, (choice.ids, choice.key, choice.all))) != 1:
         raise WrongArgument(
             "Say which rows are meant in one of three ways: by id, by ordering key, or all.",
-            next_step=f"Which rows wait: poller quarantine list {poller.name}",
+            next_step=_which(poller.name),
         )
     for id_ in choice.ids:
         if not _BEGINNING.fullmatch(clean(id_, "id")):
             raise WrongArgument(
                 f"id: {shown(id_)} is neither the id of a row, 16 hexadecimal digits, nor how one begins.",
-                next_step=f"Which rows wait: poller quarantine list {poller.name}",
+                next_step=_which(poller.name),
             )
-    columns = ordering_columns(poller)
+    columns = poller.options.ordering_key or poller.source.describe().pk_columns
     for name, value in choice.key.items():
         clean(value, "key")
         if clean(name, "key") not in columns:
@@ -54,11 +54,6 @@ def check_choice(choice: Choice, poller: WiredPoller) -> None:
                 f"key: {shown(name)} is not a column of the ordering key of {poller.name!r}.",
                 next_step=f"Its columns: {', '.join(columns)}.",
             )
-
-
-def ordering_columns(poller: WiredPoller) -> tuple[str, ...]:
-    """The columns within whose values rows are handled in order."""
-    return poller.options.ordering_key or poller.source.describe().pk_columns
 
 
 def with_whole_ids(choice: Choice, state: State, records: RecordReader, *, name: str) -> Choice:
@@ -73,14 +68,15 @@ def _whole(id_: str, listed: Mapping[str, WaitingRow], records: RecordReader, *,
     if is_id(id_):
         return id_
     found = [one for one in listed if one.startswith(id_)] or [one for one in records.ids() if one.startswith(id_)]
-    step = f"Which rows wait: poller quarantine list {name}"
     if not found:
-        raise WrongArgument(f"No row of {name!r} with an id that begins with {id_} waits, or ever did.", next_step=step)
+        raise WrongArgument(
+            f"No row of {name!r} with an id that begins with {id_} waits, or ever did.", next_step=_which(name)
+        )
     if len(found) > 1:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         some = ", ".join(found[:_NAMED])
         raise WrongArgument(
-            f"{len(found)} rows of {name!r} have an id that begins with {id_}: {some}{more}.", next_step=step
+            f"{len(found)} rows of {name!r} have an id that begins with {id_}: {some}{more}.", next_step=_which(name)
         )
     return found[0]
 
@@ -97,11 +93,17 @@ def chosen(choice: Choice, state: State, records: RecordReader, *, name: str) ->
         found = [row for row in listed.values() if choice.all or row.id in choice.ids]
     for id_ in choice.ids:
         if id_ not in listed and records.found(id_) is None:
-            raise WrongArgument(
-                f"No row of {name!r} with the id {id_} waits, or ever did.",
-                next_step=f"Which rows wait: poller quarantine list {name}",
-            )
+            raise no_such_row(name, id_)
     return oldest_first(found)
+
+
+def no_such_row(name: str, id_: str) -> WrongArgument:
+    """The error for an id that neither a row of the poller nor a record has."""
+    return WrongArgument(f"No row of {name!r} with the id {id_} waits, or ever did.", next_step=_which(name))
+
+
+def _which(name: str) -> str:
+    return f"Which rows wait: poller quarantine list {name}"
 
 
 def oldest_first(rows: Sequence[WaitingRow]) -> list[WaitingRow]:

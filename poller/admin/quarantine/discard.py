@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from poller.admin.change import Base, Change, Changing, Undo
 from poller.admin.change_result import ChangedRow
+from poller.admin.changes import Base, Change, Changes, Undo
 from poller.admin.counts import rows as rows_of
 from poller.admin.editor import Applied, Operator
 from poller.admin.effects import Effect
 from poller.admin.quarantine.choice import Choice, check_choice, chosen, with_whole_ids
-from poller.admin.quarantine.records import every_row, records_of, settle, unlisting
+from poller.admin.quarantine.records import every_row, is_passed, records_of, settle, unlisting
 from poller.admin.refusals import Refused
 from poller.admin.wired import WiredPoller
 from poller.journal.quarantine.record import QuarantineRecord
@@ -39,7 +39,7 @@ class Discard(Change):
     skips = True
     asks = False
 
-    def looked(self, on: Changing) -> tuple[Discard, Base]:
+    def looked(self, on: Changes) -> tuple[Discard, Base]:
         """Raises: WrongArgument, Refused (not passed yet), StoreError."""
         check_choice(self.choice, on.poller)
         copy = on.operator.look()
@@ -53,42 +53,34 @@ class Discard(Change):
 
     def _which(self, state: State) -> list[WaitingRow]:
         listed = every_row(state)
-        return [listed[id_] for id_ in self.ids if id_ in listed and _is_passed(state, listed[id_])]
+        return [listed[id_] for id_ in self.ids if id_ in listed and is_passed(state, listed[id_])]
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         return unlisting(self._which)
 
-    def effect(self, on: Changing, state: State) -> Effect:
+    def effect(self, on: Changes, state: State) -> Effect:
         return Effect(skipped=len(self._which(state)))
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         return None if self._which(state) else f"No such row of {on.name} waits behind the checkpoint."
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         return _followers(state, self._which(state))
 
-    def rows(self, on: Changing, state: State) -> Sequence[ChangedRow]:
+    def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
         return [changed_row(state, row) for row in self._which(state)]
 
     def undo(self, state: State) -> Undo | None:
         return "relist"
 
-    def finish(self, on: Changing, state: State, applied: Applied | None) -> Sequence[str]:
+    def finish(self, on: Changes, state: State, applied: Applied | None) -> Sequence[str]:
         """The records say what became of their rows."""
         records, operator, ids = records_of(on.poller, on.operator), on.operator, self.choice.ids
         if applied is None or applied.before is None:
             return _finish(records, state, ids) or _settle_unlisted(records, operator, state, ids)
         gone = [row.id for row in self._which(applied.before.state)]
         recorded().row_settled(on.name, "discarded", len(gone))
-        return settle(
-            records,
-            gone,
-            "discarded",
-            by=operator.by,
-            reason=operator.reason,
-            fencing_token=state.lease.fencing_token,
-            generation=state.checkpoint.generation,
-        )
+        return settle(records, gone, "discarded", state, by=operator)
 
 
 def _finish(records: Quarantine, state: State, ids: Sequence[str]) -> list[str]:
@@ -98,10 +90,7 @@ def _finish(records: Quarantine, state: State, ids: Sequence[str]) -> list[str]:
         return []
     meant = [id_ for id_ in (change.after or {}).get("unlisted", ()) if id_ in ids and id_ not in every_row(state)]
     left = [id_ for id_, one in records.records(meant).items() if isinstance(one, QuarantineRecord) and one.waits]
-    token, generation = state.lease.fencing_token, state.checkpoint.generation
-    notes = settle(
-        records, left, "discarded", by=change.by, reason=change.reason, fencing_token=token, generation=generation
-    )
+    notes = settle(records, left, "discarded", state, by=change)
     return notes or (["Their records say so now."] if left else [])
 
 
@@ -112,10 +101,7 @@ def _settle_unlisted(records: Quarantine, operator: Operator, state: State, ids:
     found = records.records([id_ for id_ in ids if id_ not in every_row(state)])
     known = [one for one in found.values() if isinstance(one, QuarantineRecord) and one.waits]
     left = [one.id for one in known if one.fencing_token < over]
-    token, generation = state.lease.fencing_token, state.checkpoint.generation
-    notes = settle(
-        records, left, "discarded", by=operator.by, reason=operator.reason, fencing_token=token, generation=generation
-    )
+    notes = settle(records, left, "discarded", state, by=operator)
     return notes or (["Nothing listed it. Its record says now that it waits no longer."] if left else [])
 
 
@@ -143,14 +129,9 @@ def _followers(state: State, rows: Sequence[WaitingRow]) -> list[str]:
     return notes
 
 
-def _is_passed(state: State, row: WaitingRow) -> bool:
-    """One that is ahead would only be read again."""
-    return row.at is not None or row.generation != state.checkpoint.generation
-
-
 def _refuse_ahead(poller: WiredPoller, state: State, row: WaitingRow) -> None:
     """Raises: Refused, for a row that the checkpoint has not passed."""
-    if not _is_passed(state, row):
+    if not is_passed(state, row):
         raise Refused(
             f"The checkpoint of {poller.name!r} has not passed the row {row.id} yet: it would be read again. Nothing "
             "was changed.",

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from poller.admin.quarantine.choice import Choice, check_choice, oldest_first, with_whole_ids
-from poller.admin.quarantine.records import every_row, records_of
-from poller.admin.refusals import WrongArgument
+from poller.admin.quarantine.choice import Choice, check_choice, no_such_row, oldest_first, with_whole_ids
+from poller.admin.quarantine.records import every_row, is_passed, records_of
 from poller.admin.wired import WiredPoller, operator_of
 from poller.errors import StateCorrupt, StoreError
 from poller.journal.quarantine.record import Act, QuarantineRecord, Status
@@ -179,10 +178,7 @@ def show_waiting(poller: WiredPoller, id_: str) -> QuarantineShowOutput:
             raise
         record = error
     if row is None and record is None:
-        raise WrongArgument(
-            f"No row of {poller.name!r} with the id {id_} waits, or ever did.",
-            next_step=f"Which rows wait: poller quarantine list {poller.name}",
-        )
+        raise no_such_row(poller.name, id_)
     return QuarantineShowOutput(
         name=poller.name,
         app_name=poller.app_name,
@@ -211,7 +207,7 @@ def _row(
         pk=row.cursor.tiebreaker or {},
         ordering_key=None if known is None else known.ordering_key,
         cursor=row.cursor,
-        passed=row.at is not None or row.generation != state.checkpoint.generation,
+        passed=is_passed(state, row),
         current=row.generation == state.checkpoint.generation,
         behind=row.behind,
         failures=row.failures,

@@ -33,6 +33,11 @@ def every_row(state: State) -> dict[str, WaitingRow]:
     return {row.id: row for row in (*state.aside, *state.quarantine)}
 
 
+def is_passed(state: State, row: WaitingRow) -> bool:
+    """True if the checkpoint is behind the row; one that is ahead is read again as any other, once it is unlisted."""
+    return row.at is not None or row.generation != state.checkpoint.generation
+
+
 def unlisting(which: Callable[[State], Sequence[WaitingRow]]) -> Transition:
     """What becomes of a state in which these rows wait no longer."""
 
@@ -48,16 +53,14 @@ def settle(
     records: Quarantine,
     ids: Sequence[str],
     status: Settled,
+    state: State,
     *,
-    by: str,
-    reason: str | None,
-    fencing_token: int,
-    generation: int,
+    by: Operator | OperatorChange,
 ) -> list[str]:
     """Say in the records of rows that a person unlisted what became of them. The rows are unlisted whatever their
     records say, so nothing is raised: notes for people say which record does not.
 
-    `fencing_token`, `generation`: of the document that lists them no more; one that was opened since stays as it is.
+    `state`: of the document that lists them no more; one that was opened since stays as it is. `by`: who, and why.
     """
     notes = []
     for id_ in ids:
@@ -65,10 +68,10 @@ def settle(
             records.settle(
                 id_,
                 status,
-                by=by,
-                reason=reason,
-                fencing_token=fencing_token,
-                generation=generation,
+                by=by.by,
+                reason=by.reason,
+                fencing_token=state.lease.fencing_token,
+                generation=state.checkpoint.generation,
                 deadline=records.runtime.monotonic() + records.timing.tenure,
             )
         except StoreError as error:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from poller.admin.change import Base, Changing, Undo
 from poller.admin.change_records import Undoing
 from poller.admin.change_result import ChangedRow
+from poller.admin.changes import Base, Changes, Undo
 from poller.admin.editor import Applied
-from poller.admin.quarantine.records import every_row, records_of, settle, unlisting
+from poller.admin.quarantine.records import every_row, is_passed, records_of, settle, unlisting
 from poller.admin.quarantine.relisting import entry_of
 from poller.admin.refusals import Refused
 from poller.journal.quarantine.record import QuarantineRecord
@@ -47,7 +47,7 @@ class Relist(_OfRows):
     records: tuple[QuarantineRecord, ...] = ()
     settled: int = 0
 
-    def looked(self, on: Changing) -> tuple[Relist, Base]:
+    def looked(self, on: Changes) -> tuple[Relist, Base]:
         """Raises: Refused, if no record is left or there is no room; StoreError."""
         copy = on.operator.look()
         listed = every_row(copy.state)
@@ -75,11 +75,11 @@ class Relist(_OfRows):
             )
         return replace(self, records=kept, settled=len(records) - len(kept)), copy
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         done = super().nothing(on, state)
         return done or (None if self._again(state) else f"The rows of {on.name} wait already.")
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         columns = key_columns(on.poller.source, on.poller.options.ordering_key)
 
         def relisted(state: State, record: Record, now: datetime) -> State:
@@ -103,10 +103,10 @@ class Relist(_OfRows):
         rows = {row.pk for row in listed.values()}
         return [one for one in self.records if one.id not in listed and one.pk not in rows]
 
-    def rows(self, on: Changing, state: State) -> Sequence[ChangedRow]:
+    def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
         return [ChangedRow(id=one.id, pk=one.cursor.tiebreaker or {}, status="pending") for one in self._again(state)]
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         again = self._again(state)
         notes = [
             *super().notes(on, state),
@@ -118,7 +118,7 @@ class Relist(_OfRows):
         left = len([id_ for id_ in self.ids if id_ not in every_row(state)]) - len(again) - self.settled
         return [*notes, f"Of {left:,} more the record is gone, or another version waits."] if left else notes
 
-    def before_write(self, on: Changing, state: State) -> None:
+    def before_write(self, on: Changes, state: State) -> None:
         """The records are opened again before the write that lists their rows. Raises: NoRecord, StoreError."""
         records = records_of(on.poller, on.operator)
         for one in self._again(state):
@@ -147,11 +147,11 @@ class Relist(_OfRows):
 class Unlist(_OfRows):
     """Undo setting a row aside by hand, while the checkpoint has not passed it: it is read as any other."""
 
-    def looked(self, on: Changing) -> tuple[Unlist, Base]:
+    def looked(self, on: Changes) -> tuple[Unlist, Base]:
         """Raises: Refused, if the checkpoint has passed it; StoreError."""
         copy = on.operator.look()
         for id_, row in every_row(copy.state).items():
-            if id_ in self.ids and not _is_ahead(copy.state, row):
+            if id_ in self.ids and is_passed(copy.state, row):
                 raise Refused(
                     f"The checkpoint of {on.name!r} has passed the row {id_}: it waits, and is not read again. Nothing "
                     "was changed.",
@@ -160,35 +160,24 @@ class Unlist(_OfRows):
         return self, copy
 
     def _which(self, state: State) -> list[WaitingRow]:
-        return [row for id_, row in every_row(state).items() if id_ in self.ids and _is_ahead(state, row)]
+        return [row for id_, row in every_row(state).items() if id_ in self.ids and not is_passed(state, row)]
 
-    def nothing(self, on: Changing, state: State) -> str | None:
+    def nothing(self, on: Changes, state: State) -> str | None:
         done = super().nothing(on, state)
         return done or (None if self._which(state) else f"No such row of {on.name} is set aside before the checkpoint.")
 
-    def transition(self, on: Changing) -> Transition:
+    def transition(self, on: Changes) -> Transition:
         return unlisting(self._which)
 
-    def rows(self, on: Changing, state: State) -> Sequence[ChangedRow]:
+    def rows(self, on: Changes, state: State) -> Sequence[ChangedRow]:
         return [ChangedRow(id=row.id, pk=row.cursor.tiebreaker or {}, status="aside") for row in self._which(state)]
 
-    def notes(self, on: Changing, state: State) -> Sequence[str]:
+    def notes(self, on: Changes, state: State) -> Sequence[str]:
         return [*super().notes(on, state), "It is read again as any other row when its turn comes."]
 
-    def finish(self, on: Changing, state: State, applied: Applied | None) -> Sequence[str]:
+    def finish(self, on: Changes, state: State, applied: Applied | None) -> Sequence[str]:
         """Their records say that they wait no longer."""
         if applied is None or applied.before is None:
             return ()
-        return settle(
-            records_of(on.poller, on.operator),
-            [row.id for row in self._which(applied.before.state)],
-            "superseded",
-            by=on.operator.by,
-            reason=on.operator.reason,
-            fencing_token=state.lease.fencing_token,
-            generation=state.checkpoint.generation,
-        )
-
-
-def _is_ahead(state: State, row: WaitingRow) -> bool:
-    return row.at is None and row.generation == state.checkpoint.generation
+        records, ids = records_of(on.poller, on.operator), [row.id for row in self._which(applied.before.state)]
+        return settle(records, ids, "superseded", state, by=on.operator)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from poller.http.page import plot
-from poller.http.page.details import Slot
 from poller.http.page.plot import Bar, PlotWindow
 from poller.http.page.words import NOTHING, number, rate, seconds
+from poller.model.history_entry import HistoryEntry
 from poller.model.when import to_the_minute
 
 MOST_OWNERS = 6
@@ -33,7 +32,6 @@ class Chart:
     most: str
     axis: tuple[str, str, str]
     text: str
-    kind: Literal["bars", "line"]
     bars: Sequence[Bar] = ()
     line: str = ""
     dots: str = ""
@@ -65,10 +63,10 @@ class Charts:
     empty: bool
 
 
-def charts_of(slots: Sequence[Slot], now: datetime) -> Charts:
+def charts_of(slots: Sequence[HistoryEntry], now: datetime) -> Charts:
     """The charts of a history, at this moment of the store's clock."""
     window = PlotWindow.until(now)
-    placed: list[Slot | None] = [None] * plot.SLOTS
+    placed: list[HistoryEntry | None] = [None] * plot.SLOTS
     for slot in slots:
         place = window.place(slot.at)
         if place is not None:
@@ -87,21 +85,21 @@ def charts_of(slots: Sequence[Slot], now: datetime) -> Charts:
     )
 
 
-def _lasted(slot: Slot, now: datetime) -> float:
+def _lasted(slot: HistoryEntry, now: datetime) -> float:
     """Seconds of a slot that have passed; of the running one at least a fifth: it begins without a peak."""
     whole = plot.SLOT.total_seconds()
     return min(whole, max(whole / 5, (now - slot.at).total_seconds()))
 
 
-def _per_batch(slot: Slot) -> float | None:
+def _per_batch(slot: HistoryEntry) -> float | None:
     return slot.handler_seconds / slot.batches if slot.batches else None
 
 
 def _chart(
     id_: str,
     title: str,
-    placed: Sequence[Slot | None],
-    value_of: Callable[[Slot], float | None],
+    placed: Sequence[HistoryEntry | None],
+    value_of: Callable[[HistoryEntry], float | None],
     words: Callable[[float | None], str],
     *,
     bars: bool,
@@ -126,7 +124,6 @@ def _chart(
         most=words(most),
         axis=(words(end), words(end / 2), "0"),
         text=text,
-        kind="bars" if bars else "line",
         bars=plot.bars(values, end) if bars else (),
         line="" if bars else plot.line(values, end),
         dots="" if bars else plot.dots(values, end),
@@ -135,13 +132,13 @@ def _chart(
     )
 
 
-def _lanes(placed: Sequence[Slot | None]) -> tuple[list[ChartLane], int]:
+def _lanes(placed: Sequence[HistoryEntry | None]) -> tuple[list[ChartLane], int]:
     """A lane for each owner, the last to commit first, and how many owners have none."""
     owners = list(dict.fromkeys(slot.owner for slot in reversed(placed) if slot is not None))
     return [_lane(owner, placed) for owner in owners[:MOST_OWNERS]], max(0, len(owners) - MOST_OWNERS)
 
 
-def _lane(owner: str, placed: Sequence[Slot | None]) -> ChartLane:
+def _lane(owner: str, placed: Sequence[HistoryEntry | None]) -> ChartLane:
     own = [slot for slot in placed if slot is not None and slot.owner == owner]
     low, high = min(slot.token for slot in own), max(slot.token for slot in own)
     tokens = f"token {low:,}" if low == high else f"tokens {low:,} to {high:,}"

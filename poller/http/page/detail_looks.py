@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from poller.errors import PollerError
@@ -65,19 +65,17 @@ class DetailLooks:
         with self._lock:
             look = self._looks.get(name)
             if look is None:
-                read = partial(_read, self._reader, name, [])
+                reader = cache(partial(self._reader, name))
+
+                def read() -> Details:
+                    """On the look's thread: a store that cannot be made, or a slow import, holds up no other poller."""
+                    return reader()()
+
                 look = self._looks[name] = SharedLook(read, patience=PATIENCE, now=self._now)
             self._looks.move_to_end(name)
             while len(self._looks) > MOST:
                 self._looks.popitem(last=False)
             return look
-
-
-def _read(reader: Callable[[str], Callable[[], Details]], name: str, made: list[Callable[[], Details]]) -> Details:
-    """On the look's thread, so that a store that cannot be made, or a slow import, holds up no other poller."""
-    if not made:
-        made.append(reader(name))
-    return made[0]()
 
 
 def details_of(app: App) -> DetailLooks:

@@ -1,4 +1,4 @@
-"""What a poller's page says beyond its health, read from the store: never from a database.
+"""What a poller's page says beyond its health, read from the store and put into words: never from a database.
 
 What is not taken out here cannot be shown: no row, no key, no cursor, no address, no setting, and of an error its type.
 """
@@ -8,21 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from poller.admin.history import HistoryRecord, read_history
 from poller.admin.wired import WiredPoller, operator_of
 from poller.errors import StateCorrupt, StoreError
+from poller.http.page.words import When, number, when
 from poller.journal.quarantine.reader import RecordReader
 from poller.lease.state_file import Copy
 from poller.model import aside
 from poller.model.changes import kept_by
-from poller.model.document import State
+from poller.model.document import State, WaitingRow
 from poller.model.escape import LONGEST_SENTENCE, cut
+from poller.model.history_entry import HistoryEntry
 from poller.model.redact import redact
-
-if TYPE_CHECKING:
-    from poller.model.document import WaitingRow
 
 MOST_ROWS = 20
 """So many of the rows that failed are shown, the oldest; of each a record is read."""
@@ -39,51 +37,30 @@ _BY_PEOPLE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """Five minutes in which something was committed.
+class ShownLease:
+    """The lease at the last look. `state`: whether a worker is at work, in a sentence."""
 
-    Attributes:
-        at: when it began. lag_seconds: the largest at a commit in it; None if the cursor is not a time.
-        token, owner: of the last commit in it.
-    """
-
-    at: datetime
-    rows: int
-    batches: int
-    handler_seconds: float
-    lag_seconds: float | None
-    token: int
-    owner: str
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseNow:
-    """The lease at the last look. `live`: another must keep away. `kept_by`: an operator keeps it; no worker starts."""
-
+    state: str
     owner: str | None
-    kept_by: str | None
-    token: int
-    since: datetime | None
-    heartbeat: datetime | None
-    expires: datetime | None
-    live: bool
+    token: str
+    since: When | None
+    heartbeat: When | None
+    expires: When | None
 
 
 @dataclass(frozen=True, slots=True)
 class FailedRow:
-    """A row that failed and waits. `person`: for one; else it is retried automatically, at `retry_at` or later.
+    """A row that failed and waits.
 
     Attributes:
-        id: a hash. behind: it was never tried: it follows an earlier row of its ordering key.
-        error_type: of its last failure; None if that is not known.
+        id: a hash. error_type: of its last failure; None if that is not known.
     """
 
     id: str
-    person: bool
-    since: datetime | None
-    failures: int
-    behind: bool
-    retry_at: datetime | None
+    waits_for: str
+    since: When | None
+    failures: str
+    next_try: str
     error_type: str | None
 
 
@@ -93,7 +70,7 @@ class ShownChange:
 
     kind: str
     by: str | None
-    at: str | None
+    at: When | None
     reason: str | None
 
 
@@ -114,8 +91,8 @@ class Details:
     exists: bool = False
     paused: bool = False
     halted: bool = False
-    lease: LeaseNow | None = None
-    slots: Sequence[Slot] = ()
+    lease: ShownLease | None = None
+    slots: Sequence[HistoryEntry] = ()
     rows: Sequence[FailedRow] = ()
     waiting: int = 0
     changes: Sequence[ShownChange] | None = ()
@@ -140,10 +117,11 @@ class DetailReader:
         try:
             copy = file.read() or file.read_unless_deleted()
         except StateCorrupt:
-            wrong = "Its state document cannot be read."
-            return Details(now=file.clock.now(), wrong=wrong, exists=True, changes=self._changes())
+            now, wrong = file.clock.now(), "Its state document cannot be read."
+            return Details(now=now, wrong=wrong, exists=True, changes=self._changes(now))
         if copy is None:
-            return Details(now=file.clock.now(), changes=self._changes())
+            now = file.clock.now()
+            return Details(now=now, changes=self._changes(now))
         return self._of(copy, copy.server_time or file.clock.now())
 
     def _of(self, copy: Copy, now: datetime) -> Details:
@@ -154,36 +132,39 @@ class DetailReader:
             exists=True,
             paused=state.control.paused,
             halted=state.control.halted,
-            lease=self._lease(copy),
-            slots=_slots(state),
-            rows=self._rows(waiting[:MOST_ROWS]),
+            lease=self._lease(copy, now),
+            slots=[one.model_copy(update={"owner": _told(one.owner) or ""}) for one in state.history],
+            rows=self._rows(waiting[:MOST_ROWS], now),
             waiting=len(waiting),
-            changes=self._changes(),
+            changes=self._changes(now),
         )
 
-    def _lease(self, copy: Copy) -> LeaseNow:
-        lease = copy.state.lease
-        free = copy.availability(self._poller.options.timing, self._poller.runtime.monotonic()).free
-        return LeaseNow(
+    def _lease(self, copy: Copy, now: datetime) -> ShownLease:
+        lease, keeper = copy.state.lease, _told(kept_by(copy.state))
+        if copy.availability(self._poller.options.timing, self._poller.runtime.monotonic()).free:
+            state = "Free: no worker holds it"
+        elif keeper is not None:
+            state = f"Kept for {keeper}: no worker starts"
+        else:
+            state = "A worker is at work"
+        return ShownLease(
+            state=state,
             owner=_told(lease.owner_id),
-            kept_by=_told(kept_by(copy.state)),
-            token=lease.fencing_token,
-            since=lease.acquired_at,
-            heartbeat=lease.heartbeat_at,
-            expires=lease.expires_at,
-            live=not free,
+            token=number(lease.fencing_token),
+            since=when(lease.acquired_at, now),
+            heartbeat=when(lease.heartbeat_at, now),
+            expires=when(lease.expires_at, now),
         )
 
-    def _rows(self, waiting: Sequence[tuple[WaitingRow, bool]]) -> list[FailedRow]:
+    def _rows(self, waiting: Sequence[tuple[WaitingRow, bool]], now: datetime) -> list[FailedRow]:
         types = self._types_of([row for row, _ in waiting])
         return [
             FailedRow(
                 id=row.id,
-                person=person,
-                since=row.since,
-                failures=row.failures,
-                behind=row.behind,
-                retry_at=row.retry_at,
+                waits_for="a person" if person else "its next try",
+                since=when(row.since, now),
+                failures=number(row.failures),
+                next_try="none automatically" if person else _next_try(row, now),
                 error_type=types.get((row.id, row.failures)),
             )
             for row, person in waiting
@@ -214,12 +195,12 @@ class DetailReader:
         self._types = known
         return known
 
-    def _changes(self) -> list[ShownChange] | None:
+    def _changes(self, now: datetime) -> list[ShownChange] | None:
         try:
             records = read_history(self._operator, MOST_CHANGES).records
         except StoreError:
             return None
-        return [_change(one) for one in reversed(records)]
+        return [_change(one, now) for one in reversed(records)]
 
 
 def _told(text: str | None) -> str | None:
@@ -233,21 +214,15 @@ def _listed(state: State) -> Iterator[tuple[WaitingRow, bool]]:
     yield from ((row, False) for row in state.aside)
 
 
-def _change(record: HistoryRecord) -> ShownChange:
-    reason = record.reason if record.kind in _BY_PEOPLE else None
-    return ShownChange(kind=_told(record.kind) or "", by=_told(record.by), at=record.at, reason=reason)
+def _next_try(row: WaitingRow, now: datetime) -> str:
+    """When a row is tried again automatically. One `behind` follows an earlier row of its ordering key."""
+    if row.behind:
+        return "after the row before it"
+    retry = when(row.retry_at, now)
+    return retry.age if retry is not None and retry.age.startswith("in ") else "now"
 
 
-def _slots(state: State) -> list[Slot]:
-    return [
-        Slot(
-            at=one.at,
-            rows=one.rows,
-            batches=one.batches,
-            handler_seconds=one.handler_seconds,
-            lag_seconds=one.lag_seconds,
-            token=one.token,
-            owner=_told(one.owner) or "",
-        )
-        for one in state.history
-    ]
+def _change(record: HistoryRecord, now: datetime) -> ShownChange:
+    """A reason may quote a secret."""
+    reason = redact(record.reason) if record.reason is not None and record.kind in _BY_PEOPLE else None
+    return ShownChange(_told(record.kind) or "", _told(record.by), when(record.at, now), reason)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from poller.config.types import is_name
 from poller.http.page.list_query import ListQuery
 from poller.http.page.words import KINDS, NOTHING, Kind, PageWord, When, condition, number, seconds, when
 from poller.http.shown import ShownHealth
@@ -15,7 +15,6 @@ from poller.model.view import SEVERITIES, Severity
 
 MOST = 200
 """Pollers on a page."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ def line_of(part: Mapping[str, Any], now: datetime) -> Line:
     """One poller, as its health says."""
     return Line(
         name=part["name"],
-        linked=_NAME.fullmatch(part["name"]) is not None,
+        linked=is_name(part["name"]),
         condition=condition(part),
         why=None if part["word"] == "idle" else part["sentence"],
         error=part["error_type"],

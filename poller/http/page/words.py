@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from poller.model.redact import redact
 from poller.model.view import title
 from poller.model.when import ago, moment, parsed, took
 
@@ -65,8 +64,3 @@ def when(at: datetime | str | None, now: datetime) -> When | None:
     """A moment as it is seen at `now`; None for no moment, and for a text that is none."""
     seen = parsed(at) if isinstance(at, str) else at
     return None if seen is None else When(ago(seen, now), moment(seen))
-
-
-def without_secrets(text: str | None) -> str | None:
-    """What a person wrote, as `poller.http.shown` shows it: it may quote a secret."""
-    return None if text is None else redact(text)

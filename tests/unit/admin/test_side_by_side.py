@@ -13,9 +13,10 @@ from poller.errors import SourceUnavailable
 
 
 def look_at(database: str, ask: Callable[[], str], *, lives: Callable[[], bool] = lambda: True) -> Inquiry[str]:
-    return Inquiry(
-        database, ask=ask, spare=lambda silent: silent.message, unavailable=lambda text: text == "silent", lives=lives
-    )
+    def asked(silent: SourceUnavailable | None) -> str:
+        return ask() if silent is None else silent.message
+
+    return Inquiry(database, ask=asked, unavailable=lambda text: text == "silent", lives=lives)
 
 
 def test_what_is_found_keeps_the_order_of_the_looks() -> None:

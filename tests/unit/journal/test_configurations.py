@@ -11,8 +11,7 @@ import pytest
 
 from poller import load_app
 from poller.config import AppConfig
-from poller.journal import Configurations
-from poller.journal.configurations import digest_of
+from poller.journal import Configurations, digest_of
 from poller.observability import PollerEvent, TwoApps
 from poller.ports import Found, Missing, Timeout, Unchanged, Written
 from poller.stores import MemoryStore, SqlStore
