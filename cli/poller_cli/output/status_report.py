@@ -63,8 +63,8 @@ def complaints(looked: Survey) -> list[str]:
     lines += [of_poller(one.name, one.error) for one in named if one.error]
     if looked.unread:
         lines.append(
-            f"Documents that may be of backfills and were not looked at: {looked.unread:,}; poller status NAME shows any "
-            "of them."
+            f"Documents that may be of backfills and were not looked at: {looked.unread:,}; poller status NAME shows "
+            "any of them."
         )
     return lines
 
