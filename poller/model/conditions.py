@@ -200,7 +200,7 @@ class _Judge:
     @property
     def head(self) -> str:
         """`3 rows wait`."""
-        return f"{self.rows} {_verb(self.f.pending, 'wait')}"
+        return f"{self.rows} {_verb(self.f.pending, 'wait', capped=self.f.capped)}"
 
     # ------------------------------------------------------------------------------------------------- the rules
 
@@ -497,8 +497,8 @@ def _rows(count: int, *, capped: bool = False) -> str:
     return f"{count:,} or more rows" if capped else _counted(count, "row")
 
 
-def _verb(count: int, verb: str) -> str:
-    return f"{verb}s" if count == 1 else verb
+def _verb(count: int, verb: str, *, capped: bool = False) -> str:
+    return verb if capped or count != 1 else f"{verb}s"
 
 
 @dataclass(frozen=True, slots=True)

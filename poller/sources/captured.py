@@ -144,6 +144,10 @@ class Captured:
         """A SELECT of rows of the table behind a key. Raises: as `ChangeTable.rows`."""
         return self.changes.rows(self._relation, self.installed, after, limit)
 
+    def left(self, after: Mapping[str, Any] | None, most: int) -> int:
+        """The number of rows of the table behind a key, counted up to `most`. Raises: as `ChangeTable.rows`."""
+        return int(self._database.run(*self.changes.left(self.installed, after, most)).rows[0][0])
+
     def pruned_through(self) -> int:
         """The last change that was pruned; 0 if none was."""
         return self._state()[1]

@@ -171,6 +171,12 @@ class ChangeTable(ABC):
         selected = ", ".join([f"{relation}.id", *chosen])
         return f"SELECT {selected} FROM ({made}) AS {relation}{joined} ORDER BY {relation}.id", given  # noqa: S608
 
+    def left(self, installed: Installed, after: Values | None, most: int) -> tuple[str, dict[str, Any]]:
+        """A SELECT of the number of those rows, counted up to `most`, and its parameters. Raises: as `rows`."""
+        order, (where, given) = ", ".join(map(self.quote, installed.key)), self._behind(installed, after)
+        some = f"SELECT 1 AS one FROM {installed.source}{where} ORDER BY {order} LIMIT {most}"  # noqa: S608 - quoted
+        return f"SELECT count(*) FROM ({some}) AS {ROW}", given  # noqa: S608
+
     def _behind(self, installed: Installed, after: Values | None) -> tuple[str, dict[str, Any]]:
         """The condition of rows behind a place, and what it binds; none from the beginning."""
         if after is None:

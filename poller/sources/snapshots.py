@@ -19,7 +19,7 @@ from typing import Any
 
 from poller.model.captured import Op
 from poller.model.cursor import Cursor, Snapshot
-from poller.ports import Bound, Page
+from poller.ports import Bound, Lag, Page
 from poller.sources.captured import Captured, ChangedRows
 from poller.sources.rows import LazyRows, changeable
 from poller.sources.session import SourceSession
@@ -145,6 +145,16 @@ class Snapshots:
             if chunk.ends:
                 return self._whole("E", after, None)
             snapshot, self._chunk = Snapshot(after=chunk.keys[-1]), None
+
+    def lag(self, after: Cursor, cap: int) -> Lag:
+        """What waits behind a cursor in a snapshot: changes, the rows of the table that are still to come, and its
+        beginning and end. Raises: as `SourceSession.lag`."""
+        lag, snapshot = self._session.lag(after, cap), after.snapshot or Snapshot()
+        begins = snapshot.after is None and after.tiebreaker is None
+        waiting = lag.pending + begins + 1
+        if not snapshot.done and not lag.pending_capped:
+            waiting += self._captured.left(snapshot.after, cap)
+        return replace(lag, pending=min(waiting, cap), pending_capped=lag.pending_capped or waiting > cap)
 
     def _held(self, last: int, snapshot: Snapshot) -> tuple[_Chunk | None, int]:
         """The chunk that was read already, and which of its rows comes next; none if it does not serve."""

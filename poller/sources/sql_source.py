@@ -334,7 +334,13 @@ class SqlSource(InspectableSource):
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
         """See `poller.ports.Source.lag`. Rows above the bound count too: they wait as well."""
         self._refuse_foreign(after)
-        return self._guard(lambda: self._session.lag(after, cap))
+
+        def work() -> Lag:
+            if self._snapshots is not None and after is not None and after.snapshot is not None:
+                return self._snapshots.lag(after, cap)
+            return self._session.lag(after, cap)
+
+        return self._guard(work)
 
     def key(self, row: Row, cursor: Cursor) -> str:  # noqa: ARG002 - the cursor holds the row's key, unchangeably
         """See `poller.ports.Source.key`."""

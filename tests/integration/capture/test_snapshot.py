@@ -273,6 +273,17 @@ def test_the_document_says_how_far_it_got(orders: Captured) -> None:
     kept.close()
 
 
+def test_the_rows_of_the_table_wait_too(orders: Captured) -> None:
+    """Else a snapshot whose worker is gone looks like a poller that has delivered everything."""
+    kept = poller(orders, MemoryStore(), start_from="snapshot", batch_size=4, max_batches_per_tick=1)
+    assert [kept.tick(Replica()).pending for _ in range(4)] == [10, 6, 2, 1], "nine rows, and the end"
+    orders.run("UPDATE orders SET note = 'b'")
+    assert kept.tick(Replica()).pending == 9, "the end was delivered"
+    drained(kept, Replica())
+    assert kept.tick(Replica()).pending == 0
+    kept.close()
+
+
 def test_a_reset_begins_again_and_ends_what_vanished_in_a_gap(orders: Captured) -> None:
     store = MemoryStore()
     kept, replica = poller(orders, store, start_from="snapshot", batch_size=4), Replica()

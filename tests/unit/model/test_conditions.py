@@ -191,6 +191,11 @@ def test_only_an_operator_sees_the_range_of_a_backfill() -> None:
         (waits(5, error_type="RetryLater", retry_at=before(-60)), "Its handler asked to wait; next try in 60 s."),
         (waits(LONG), "2 rows have waited 19 min, and no worker took them."),
         ({**waits(LONG), "pending": 1}, "1 row has waited 19 min, and no worker took it."),
+        ({**waits(2), "pending": 1, "capped": True}, "1 or more rows wait for the next tick."),
+        (
+            {**waits(LONG), "pending": 1, "capped": True},
+            "1 or more rows have waited 19 min, and no worker took them.",
+        ),
         (PAUSED, "Paused by ada 1 h ago: migration."),
         ({"pending": 7, "age": 480.0, "held_by": "backend 77"}, "7 rows wait for backend 77, the oldest for 8 min."),
         (HALTED, "Halted 3 min ago: a row failed too often."),
