@@ -295,10 +295,8 @@ class SqlSource(InspectableSource):
             ) from None
 
     def within_snapshot(self, after: Cursor | None) -> bool:
-        """True if a snapshot is to be begun or gone on with behind a cursor: no change says that its rows wait."""
-        if after is None:
-            return self.captured and self._options.start == "snapshot"
-        return after.snapshot is not None
+        """True if a snapshot is to be gone on with behind a cursor: no change says that its rows wait."""
+        return after is not None and after.snapshot is not None
 
     def begin_snapshot(self) -> Cursor | None:
         """See `poller.ports.Source.begin_snapshot`."""

@@ -390,5 +390,10 @@ def test_a_dispatcher_knows_that_a_snapshot_is_not_at_its_end(orders: Captured) 
         assert (replica.ops[-1:] == ["E"]) is ended
         assert prober.ask([question]) == {"orders": "none" if ended else "rows"}, replica.ops
         kept.tick(replica)
+    kept.reset("beginning")
+    found = store.read("state/shop/orders.json")
+    assert isinstance(found, Found)
+    begun = Question("orders", kept.source, decode(found.body, location="orders"))
+    assert prober.ask([begun]) == {"orders": "none"}, "at the first change, of which there is none"
     prober.close()
     kept.close()
