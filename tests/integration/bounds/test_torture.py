@@ -24,7 +24,7 @@ GENTLE = tuple(name for name in ALL if name not in DEFEAT_OBSERVED)
 RACING = Plan(url="", control="one-statement", seconds=4.0, longest=0.3, writers=6, rest=0.3, poll=0.0)
 """What is polled without a pause, and writers that rest, so that now and then nobody is open."""
 SELDOM = Plan(
-    url="", seconds=6.0, longest=0.1, writers=6, rest=0.4, poll=0.0, settle="0s", batch_size=1, page_size=2,
+    url="", seconds=8.0, longest=0.1, writers=6, rest=0.4, poll=0.0, settle="0s", batch_size=1, page_size=2,
     features=("messages", "chain", "connections", "savepoints", "long-select"),
 )  # fmt: skip
 """Writers that rest: most looks find that nothing waits, so that they count, and read no page."""
@@ -155,7 +155,7 @@ def test_a_sample_in_one_statement_with_the_page_loses_rows(postgres_db: str) ->
 BURNING = Plan(url="", burners=2, settle="0s", seed=7, batch_size=10, page_size=20)
 """With the processor saturated."""
 LONGER = pytest.mark.parametrize(
-    "seconds", [pytest.param(5.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+    "seconds", [pytest.param(8.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
 )
 
 
@@ -200,7 +200,7 @@ def test_sqlite(sqlite_url: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(6.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+    "seconds", [pytest.param(8.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
 )
 def test_postgresql_where_nothing_waits(postgres_db: str, seconds: float) -> None:
     spared_where_nothing_waits(replace(SELDOM, url=postgres_db, seconds=seconds, bound="exact"), "exact")
@@ -219,7 +219,7 @@ def test_postgresql_numbers_where_nothing_waits(postgres_db: str, kind: CursorKi
 
 
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(6.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+    "seconds", [pytest.param(8.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
 )
 def test_mariadb_where_nothing_waits(mariadb_db: str, seconds: float) -> None:
     spared_where_nothing_waits(replace(SELDOM, url=mariadb_db, seconds=seconds), "observed")
@@ -237,7 +237,7 @@ def test_mariadb_numbers_where_nothing_waits(mariadb_db: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(6.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+    "seconds", [pytest.param(8.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
 )
 def test_sqlite_where_nothing_waits(sqlite_url: str, seconds: float) -> None:
     spared_where_nothing_waits(replace(SELDOM, url=sqlite_url, seconds=seconds, longest=0.05), "exact")
