@@ -57,7 +57,8 @@ class QuickLooks:
             return None
         if self._monotonic() - last >= WHOLE_EVERY:
             return None
-        if source.within_snapshot(state.checkpoint.cursor):
+        cursor = state.checkpoint.cursor
+        if cursor is not None and cursor.snapshot is not None:  # rows of the table may wait, which are no changes
             return None
         if not source.describe().belongs(state.source_fingerprint, state.source):
             return None

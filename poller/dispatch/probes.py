@@ -166,7 +166,7 @@ def _answer(database: _Database, question: Question, source: SqlSource, bounds: 
     """Raises: NoAnswer."""
     state, lookout = question.state, database.lookout
     stored, kind, after = state.facts, (state.bound or {}).get("kind"), state.checkpoint.cursor
-    if source.within_snapshot(after):
+    if after is not None and after.snapshot is not None:  # no change says that rows of the table wait
         return "rows"
     kept = database.prepared.get(question.poller)
     if kept is None or kept[0] != (stored, kind):

@@ -294,10 +294,6 @@ class SqlSource(InspectableSource):
                 next_step=refused.next_step,
             ) from None
 
-    def within_snapshot(self, after: Cursor | None) -> bool:
-        """True if a snapshot is to be gone on with behind a cursor: no change says that its rows wait."""
-        return after is not None and after.snapshot is not None
-
     def begin_snapshot(self) -> Cursor | None:
         """See `poller.ports.Source.begin_snapshot`."""
         return None if self._snapshots is None else self._guard(self._snapshots.beginning)
