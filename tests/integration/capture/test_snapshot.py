@@ -10,10 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Batch, Poller
+from poller.admin.quick import QuickLooks
 from poller.dispatch.probes import DatabaseProber, Question
 from poller.errors import CaptureGap, ConfigError, SourceUnavailable
 from poller.model.captured import AT, CHANGE, OLD, OP
-from poller.model.document import decode
+from poller.model.document import State, decode
 from poller.ports import Found
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource, snapshots
@@ -371,6 +372,24 @@ def test_a_source_without_one_refuses_the_reset(sqlite_url: str) -> None:
         kept.reset("snapshot")
     kept.close()
     engine.dispose()
+
+
+@pytest.mark.parametrize("orders", ["postgresql", "mariadb"], indirect=True)
+def test_a_quick_look_knows_that_rows_of_the_table_wait(orders: Captured) -> None:
+    store, looks = MemoryStore(), QuickLooks()
+    kept = poller(orders, store, start_from="snapshot", batch_size=4, max_batches_per_tick=1)
+
+    def state() -> State:
+        found = store.read("state/shop/orders.json")
+        assert isinstance(found, Found)
+        return decode(found.body, location="orders")
+
+    looks.looked("orders", 0)
+    kept.tick(Replica())
+    assert looks.nothing_waits(kept, state()) is None
+    drained(kept, Replica())
+    assert looks.nothing_waits(kept, state()) == 0
+    kept.close()
 
 
 def test_a_dispatcher_knows_that_a_snapshot_is_not_at_its_end(orders: Captured) -> None:
